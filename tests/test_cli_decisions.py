@@ -80,7 +80,7 @@ def test_every_page_says_the_unit_the_version_the_date_and_the_command(capsys, f
     assert "days at home" in page[: page.index("To repeat this")]
     said = page[page.index("To repeat this") :]
     assert f"<code>sparsetd {verb} log.csv" in said
-    assert "--unit &#x27;days at home&#x27;" in said
+    assert "<span>--unit</span> &#x27;days at home&#x27;" in said
     assert all(f"<dt>{name}</dt>" in said for name in ("sparsetd", "date", "gamma"))
 
 
@@ -115,6 +115,29 @@ def test_a_family_of_rules_is_drawn_against_its_threshold(capsys, folder):
     assert 'aria-label="Value against the threshold"' in page
     assert "<summary>All pairs</summary>" in page
     assert "from threshold " in page
+    assert ">ill, threshold</text>" in page
+    assert 'aria-label="what was done"' in page or ">what was done</title>" in page
+    assert '<th scope="col">Γ*</th>' in page
+    data = json.loads(out)
+    assert data["done"]["value"] == pytest.approx(
+        data["to_done"]["1 if ill > 0"]["value"] * -1 + data["values"][0]["value"]
+    )
+    assert "What was done" in run(capsys, *words[:4])[1]
+
+
+def test_a_policy_that_may_be_worse_than_what_was_done_is_not_advised():
+    def advised(*lows):
+        names, ends, to_done = ["a", "b"], [], {}
+        for name, low in zip(names, lows, strict=True):
+            ends.append({"name": name, "value": 1.0, "interval": [0.5, 1.5]})
+            to_done[name] = {"value": 0.2, "interval": [low, 0.5], "robustness": None}
+        pair = {"name": "b", "less": "a", "value": 0.0, "interval": [-1.0, 1.0]}
+        told = {"values": ends, "differences": [pair], "best_set": names, "warnings": [], "sentence": "", "level": 0.95}
+        told |= {"to_done": to_done, "called": {}, "groups": [], "where": {}, "reference": "a"}
+        return comparison(told).words["What to do next"]
+
+    assert "costs least of those that are better than what was done, beyond chance: b." in advised(-0.1, 0.1)
+    assert "keep to what was done" in advised(-0.1, -0.1)
 
 
 def test_action_values_of_a_rule_in_words_can_be_fitted(capsys):
@@ -141,6 +164,11 @@ def an_improvement(**change):
     return {**found, **more, "candidates": [], "splits": splits, "n_tested": 100, **change}
 
 
+def test_a_simple_rule_is_advised_where_nothing_is_recommended():
+    told = {yes: improvement(an_improvement(recommended=yes)).words["What to do next"] for yes in (True, False)}
+    assert ["{a..b}" in words for words in told.values()] == [False, True]
+
+
 def test_improve_shows_a_number_in_large_type_only_where_it_may_be_used():
     page = improvement(an_improvement(unit="days")).html()
     assert '<p class="answer">+0.300 <small>difference in days to what was done' in page
@@ -149,7 +177,7 @@ def test_improve_shows_a_number_in_large_type_only_where_it_may_be_used():
     for worse in (an_improvement(recommended=False), an_improvement(evaluation=red)):
         assert 'class="answer"' not in improvement(worse).html()
     page = improvement(an_improvement(recommended=False, evaluation=red)).html()
-    assert "<dt>What to do next</dt><dd>Do <code>this</code>.</dd>" in page
+    assert "<dt>What to do next</dt><dd>Do <code>this</code>. You can also ask" in page
 
 
 def test_a_policy_that_is_not_to_be_relied_on_does_not_set_the_scale():

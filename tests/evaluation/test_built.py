@@ -107,6 +107,10 @@ def test_importance_belongs_to_columns_and_shapes_show_how() -> None:
     at, value = np.array(shape["at"]), np.array(shape["value"])
     assert value[at > 2].mean() - value[at < 1].mean() > 0.5
     assert all(low < v < high for low, v, high in zip(shape["low"], value, shape["high"], strict=True))
+    seen = found.log.observation[:, by_name["wind_kn"].number]
+    low, high = np.quantile(seen, [0.01, 0.99])  # few rows lie beyond, and the curve is not drawn there
+    assert low <= at[0] < np.quantile(seen, 0.03)
+    assert np.quantile(seen, 0.97) < at[-1] <= high
     json.dumps(answer.to_dict())
 
 
@@ -128,14 +132,33 @@ def test_shapes_are_on_the_page_and_in_a_picture() -> None:
 
 
 def test_boosted_trees_are_another_opinion(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["sparsetd.evaluation.boosting"], "SECONDS", 60.0)  # enough on a slow machine
     log = case(systems_build.queue, "mild", episodes=150).log
     answer = evaluate(log, gamma=0.3, check="boosting", **QUICK)  # a near horizon, which few regressions reach
     by_name = {c.name: c for c in answer.comparisons}
     trees, weighted = by_name["boosted trees"], by_name["WPDIS"]  # which knows no function of the columns at all
     assert abs(trees.value - weighted.value) < 3 * weighted.standard_error < abs(weighted.value)
+    assert "did not settle" not in answer.page()
+    again = evaluate(log, gamma=0.3, check="boosting", **QUICK)
+    assert again.comparisons[-1].value == trees.value, "the same log gives the same value"
+    for bound in ("SECONDS", "ROUNDS"):
+        with monkeypatch.context() as short:
+            short.setattr(sys.modules["sparsetd.evaluation.boosting"], bound, 1e-9 if bound == "SECONDS" else 2)
+            late = evaluate(log, gamma=0.3, check="boosting", **QUICK)
+        assert np.isnan(late.comparisons[-1].value)
+        assert "Boosted trees did not settle within a minute" in str(late)
     with pytest.raises(ValueError, match="`check` is 'trees'"):
         evaluate(log, check="trees")  # type: ignore[arg-type]
+
+
+def test_boosted_trees_are_not_advised_where_they_were_asked() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(400, 1))
+    columns = {"observation": x, "reward": x[:, 0] ** 2 + 0.1 * rng.normal(size=400), "next_observation": x}
+    log = Transitions.from_arrays(**columns, terminated=np.ones(400, bool), ratio=2.0 * (x[:, 0] > 0))
+    advised, asked = (evaluate(log, features=None, check=check, **QUICK) for check in (None, "boosting"))  # type: ignore[arg-type]
+    told = [next(c for c in answer.warnings if c.code == "misspecified") for answer in (advised, asked)]
+    assert ["sparsetd evaluate … --check boosting" in c.text for c in told] == [True, False]
+    assert ["boosted trees" in c.remedy for c in told] == [True, False]
 
 
 def test_a_word_that_is_no_basis_is_refused() -> None:

@@ -209,7 +209,7 @@ def test_a_sparse_estimator_drops_noise_and_reports_frequencies():
     assert len(names) < 5
     assert all(0 <= f.frequency <= 1 for f in found.features)
     assert (found.n_used, found.comparisons[0].name) == (5, "LSTD, features that matter")
-    assert "all 5 features. Those that matter were chosen by SparseTD, which converged" in found.fit
+    assert "all 5 features. Those that are kept were chosen by SparseTD, which converged" in found.fit
 
 
 def test_no_feature_survives_a_strong_penalty(result):

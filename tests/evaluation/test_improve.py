@@ -110,7 +110,8 @@ def test_what_is_printed_is_what_acts(found):
     assert scores == pytest.approx(found.policy.scores, abs=1e-12)
     printed = {line.split()[0]: line.split()[1:] for line in str(found.policy).splitlines() if line.startswith("  ")}
     for column, name in enumerate((*found.policy.names, "constant")):
-        assert [float(score) for score in printed[name][: len(scores)]] == np.round(scores[:, column], 3).tolist()
+        shown = [float(score.replace("−", "-")) for score in printed[name][: len(scores)]]
+        assert shown == np.round(scores[:, column], 3).tolist()
 
 
 def test_the_printed_rule_can_be_followed_by_hand(found):

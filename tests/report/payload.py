@@ -75,7 +75,7 @@ def example_payload() -> dict:
         ],
         "path": {"penalty": penalty.tolist(), "weights": {**lines, **noise}, "chosen": 0.004},
         "convergence": {"iteration": list(range(0, 2000, 20)), "gap": (0.5 * 0.985 ** np.arange(0, 2000, 20)).tolist()},
-        "fit": "The value is computed from all 1,047 features. Those that matter were chosen by elimination.",
+        "fit": "The value is computed from all 1,047 features. Those that are kept were chosen by elimination.",
         "behavior_policy": None,
         "settings": {"source": "icu.parquet", "discount": 0.99, "seed": 0, "sparsetd": "0.1.0"},
     }  # fmt: skip

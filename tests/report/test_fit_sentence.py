@@ -31,12 +31,13 @@ from sparsetd.evaluation.choice import fit_sentence as sentence
 def test_how_the_choice_ended(model: dict, words: str) -> None:
     found = sentence(Choice(np.arange(2), SimpleNamespace(**model)), 7, 7)
     assert (
-        found == f"The value is computed from all 7 features. Those that matter were chosen by SimpleNamespace, {words}"
+        found
+        == f"The value is computed from all 7 features. Those that are kept were chosen by SimpleNamespace, {words}"
     )
 
 
 def test_how_many_features_the_value_rests_on() -> None:
     chosen = Choice(np.arange(2))
-    ending = "Those that matter were chosen by elimination."
+    ending = "Those that are kept were chosen by elimination."
     assert sentence(chosen, 1047, 1047) == f"The value is computed from all 1,047 features. {ending}"
     assert sentence(chosen, 12047, 1200) == f"The value is computed from 1,200 of 12,047 features. {ending}"

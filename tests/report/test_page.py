@@ -78,7 +78,7 @@ def test_the_answer_comes_first():
         "0.731",
         "0.706 to 0.756",
         "How sure are we?",
-        "Which columns matter?",
+        "Which columns are kept?",
         "How did the fit go?",
         "To repeat this",
     ]
@@ -157,7 +157,7 @@ def test_every_mark_says_what_it_is():
 
 def test_verdicts_grade_in_words():
     words = [v.word for v in verdicts(PAYLOAD)]
-    assert words == ["covered", "plenty", "uneven", "near chance"]
+    assert words == ["covered", "plenty", "uneven", "as well as it can"]
     poor = changed(
         coverage=0.4,
         effective_episodes=12.0,
@@ -214,15 +214,32 @@ def test_one_episode_a_fold_gives_no_verdict_on_the_bellman_error():
     ("kept", "of", "words"),
     [
         (0, 6, "does not show that any column"),
-        (1, 1, "The one column matters."),
-        (9, 9, "All 9 columns matter."),
-        (3, 1047, "3 of 1,047 columns matter."),
+        (1, 1, "The selection keeps the one column."),
+        (9, 9, "The selection keeps all 9 columns."),
+        (3, 1047, "The selection keeps 3 of 1,047 columns."),
     ],
 )
 def test_how_many_features_is_a_sentence(kept, of, words):
     text = page(changed(features=PAYLOAD["features"][:kept], n_candidates=of))
     assert words in text
     assert ("<table" in text) == (kept > 0)
+
+
+def column(name, value, matters):
+    band = {"at": [0.0, 1.0, 2.0, 3.0], "value": value, "low": [v - 0.1 for v in value], "high": value}
+    return {"name": name, "shape": band, "importance": 0.2, "standard_error": 0.05, "matters": matters}
+
+
+def test_a_kept_column_need_not_matter_and_a_curved_one_has_no_weight():
+    line, bend = column("SOFA", [0.0, 1.0, 2.0, 3.0], False), column("age", [0.0, 1.0, 1.0, 0.0], True)
+    text = page(changed(columns=[line, bend]))
+    assert "These kept columns matter: age." in text
+    assert "SOFA: the log does not show whether the model would be worse without it." in text
+    assert text.count("<span>curved, see the picture</span>") == 1
+    assert "does not show whether any kept column matters" in page(changed(columns=[line]))
+    assert "may mislead" not in text
+    wrong = {**caution("red", "The model has the wrong shape."), "code": "misspecified"}
+    assert "their pictures may mislead" in page(changed(severity="red", warnings=[wrong]))
 
 
 @pytest.mark.parametrize(

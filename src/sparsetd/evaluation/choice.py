@@ -192,10 +192,10 @@ def fit_sentence(choice: Choice, n_candidates: int, n_used: int) -> str:
     used = f"all {n_used:,}" if n_used == n_candidates else f"{n_used:,} of {n_candidates:,}"
     words = f"The value is computed from {used} features."
     if choice.model is None:
-        return f"{words} Those that matter were chosen by elimination."
+        return f"{words} Those that are kept were chosen by elimination."
     model, gap = choice.model, getattr(choice.model, "history_", {}).get("relative_gap")
     words += (
-        f" Those that matter were chosen by {type(model).__name__}, which {ENDED.get(model.status_, model.status_)}."
+        f" Those that are kept were chosen by {type(model).__name__}, which {ENDED.get(model.status_, model.status_)}."
     )
     if gap:
         done = "More computing time would not change the answer" if gap[-1] < 1e-4 else "The fit is not finished"

@@ -82,6 +82,7 @@ class Comparison(Decision):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON and for the page."""
+        each = 1 - (1 - self.values.level) / len(self.values)  # so that the differences to what was done hold at once
         return {
             "gamma": self.gamma,
             "level": self.values.level,
@@ -97,6 +98,12 @@ class Comparison(Decision):
             },
             "warnings": [asdict(caution) for caution in self.cautions],
             "robustness": {name: None if r is None else r.sentence() for name, r in self.robustness.items()},
+            "done": self.evaluations[self.reference].to_dict()["behavior_value"],
+            "to_done": {
+                name: {"value": e.difference.value, "interval": e.difference.interval(each)}
+                | {"robustness": None if e.robustness is None else e.robustness.to_dict()}
+                for name, e in self.evaluations.items()
+            },
             "acts": {name: e.acts for name, e in self.evaluations.items()},
             "thresholds": list(self.thresholds),
             "called": self.called,

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sparsetd.evaluation.boosting import boosting
+from sparsetd.evaluation.boosting import ADVICE, boosting
 from sparsetd.evaluation.choice import convergence_picture, fit_sentence, path_picture
 from sparsetd.evaluation.estimate import Estimate
 from sparsetd.evaluation.evaluator import Detail, Judgement, judge
@@ -76,6 +76,7 @@ def evaluate(
         removed, and nothing else.
     check : {"boosting"}, optional
         Another opinion among the `comparisons`: boosted trees (see `evaluation.boosting`), for up to a minute.
+        If they do not settle by then, their value is not a number.
 
     See also `compare`: several policies, and their differences; `sensitivity`: what unrecorded causes could change in
     the answer; `improve`: a better policy, learnt and tested.
@@ -108,7 +109,10 @@ def evaluate(
     part = found.log.sample.under(0)
     cluster = np.searchsorted(part.episodes.clusters, part.episodes.of, side="right")
     opinion = boosting(found.log.log, part.batch.ratio, cluster, gamma)
-    return replace(result, comparisons=(*result.comparisons, opinion))
+    cautions = [
+        replace(c, text=c.text.replace(ADVICE, ""), remedy=c.remedy.replace(ADVICE, "")) for c in result.warnings
+    ]
+    return replace(result, comparisons=(*result.comparisons, opinion), warnings=tuple(cautions))
 
 
 def evaluation_of(found: Judgement, k: int = 0) -> Evaluation:
@@ -187,8 +191,8 @@ def _fit(found: Judgement, detail: Detail) -> str:
     if not detail.curved:
         return (
             f"The value is a sum of straight lines in {columns}. Bends and products of columns ({n:,} functions) were "
-            "tried, but they did not lower the error on episodes that the model had not seen. The columns that matter "
-            "were chosen by elimination."
+            "tried, but they did not lower the error on episodes that the model had not seen. The columns that are "
+            "kept were chosen by elimination."
         )
     return (
         f"The value is computed from {columns} and {n:,} functions of them, which are bends and products of columns. "

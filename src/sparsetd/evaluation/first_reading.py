@@ -24,6 +24,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 from scipy.stats import t as student
 
 from sparsetd.evaluation import choice, support
@@ -44,6 +45,7 @@ from sparsetd.system import Array
 BOUNDED = 20_000  # rows that bounds under unrecorded causes are computed from
 MAX_COLUMNS = 30  # columns that are left out in turn: those whose part of the value varies most
 MAX_POINTS = 25  # points at which a shape is drawn
+CENTRAL = float(ndtri(0.99))  # greatest score at which a shape is drawn: 1 % of the rows lie beyond, on either side
 FALSE = 0.3  # expected number of unimportant columns that count as important by chance
 NEVER = 100.0  # ridge in place of an infinite one, if another policy uses the functions
 PLAUSIBLE = 1 / 40  # a ridge might have been chosen instead if this share of the resampled logs chooses it
@@ -336,10 +338,16 @@ def columns_of(log: Opened, basis: Basis, level: float) -> tuple[Column, ...]:
 
 
 def _shape(made: RankBasis, j: int, with_error: WithError) -> dict[str, list[float]]:
-    """The value against column j, less its mean over the points shown, with the ends of its band."""
+    """The value against column j, less its mean over the points shown, with the ends of its band.
+
+    The ends of the column are left out: few rows lie there, and the band does not know that the curve may turn.
+    """
     at = made.values_[j]
+    within = np.abs(made.scores_[j]) <= CENTRAL
+    if len(at) > 2 and within.sum() > 1:
+        at = at[within]
     if len(at) > MAX_POINTS:
-        at = np.unique(at[np.linspace(4, len(at) - 5, MAX_POINTS).astype(int)])
+        at = np.unique(at[np.linspace(0, len(at) - 1, MAX_POINTS).astype(int)])
     rows = made.profile(j, at)
     curve, wide = with_error(rows - rows.mean(axis=0))
     found = {"at": at, "value": curve, "low": curve - wide, "high": curve + wide}

@@ -131,7 +131,7 @@ class Robustness:
     columns: tuple[tuple[str, float], ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        return {"gamma": self.gamma, "columns": self.columns, "sentence": self.sentence()}
+        return {"gamma": self.gamma, "tried": self.tried, "columns": self.columns, "sentence": self.sentence()}
 
     def sentence(self) -> str:
         """Γ* in words, beside the recorded columns."""
@@ -287,4 +287,5 @@ def acts_sentence(actions: Sequence[str], logged: Sequence[float], target: Seque
     if not changes:
         return "It acts as the log does in every decision."
     more = " Other actions change less." if len(actions) > MOST_ACTIONS else ""
-    return f"It changes the shares of the actions (in the log → under this policy). {'; '.join(changes)}.{more}"
+    start = "It changes the shares of the actions (in the log → had this policy decided in the same states)."
+    return f"{start} {'; '.join(changes)}.{more}"

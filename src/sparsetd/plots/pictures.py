@@ -67,18 +67,19 @@ def band(
     names: tuple[str, str, str],
     size: tuple[float, float] = (580.0, 280.0),
     guide: str = "",
+    height: float = 0.0,
 ) -> Chart:
-    """A line with a band around it; `guide` names a line at 0, which the picture then holds.
+    """A line with a band around it; `guide` names a line at `height`, which the picture then holds.
 
     Two values, such as no and yes, have nothing between them: they are two points with whiskers.
     """
     numbers, two = Numbers.of([*value, *low, *high]), len(at) == 2
-    written = numbers.signed if guide else numbers
+    written = numbers.signed if guide and not height else numbers
     x_kind: Kind = "whole" if two and all(float(x).is_integer() for x in at) else "linear"
-    x_range, y_range = span(at, 0.5 if two else 0.0), span([*([0.0] if guide else []), *low, *high])
+    x_range, y_range = span(at, 0.5 if two else 0.0), span([*([height] if guide else []), *low, *high])
     chart = Chart(x_range, y_range, *names, *size, x_kind=x_kind)
     if guide:
-        chart.add("line", x_range, (0.0, 0.0), "line warm dash", guide)
+        chart.add("line", x_range, (height, height), "line warm dash", guide)
     if not two:
         chart.add("area", at, low, "band", top=high)
         chart.add("line", at, value, "line main", names[2])

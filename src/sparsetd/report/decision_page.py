@@ -7,16 +7,19 @@ words. Each takes what `to_dict` of its result returns, and nothing else.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sparsetd._tools.numbers import Numbers, count, percent
+from sparsetd._tools.numbers import Numbers, count, number, percent
 from sparsetd.plots import pictures
 from sparsetd.report.document import Block, Document, Payload, Table, estimates, figure, folded, html, text_of
 from sparsetd.report.page import certainty, conditions, remedy, sureness
 from sparsetd.report.shell import SAY
 
 MOST_NAMED = 5  # policies whose values are told in words
+QUOTES = '"`'
+COMPARED = r"""("[^"]+"|`[^`]+`|[^\s<>=≤≥!]+)\s*[<>=≤≥!]+\s*"""  # a column and a sign in the text of a rule
 CAUSES = "What would have to be true"
 
 
@@ -78,7 +81,9 @@ def improvement(p: Payload) -> Document:
             "What it does": test["acts"]["sentence"] if test.get("acts") else "",
             "How sure that is": f"{tested} {sureness(test)}",
             CAUSES: conditions({**test, "assumptions": p.get("assumptions")}),
-            "What to do next": SAY["trial"] if p["recommended"] else remedy(test["warnings"]) or SAY["keep"],
+            "What to do next": SAY["trial"]
+            if p["recommended"]
+            else f"{remedy(test['warnings']) or SAY['keep']} {SAY['rule']}",
         },
         sections={
             "policy": ("The policy", _policy(p["policy"])),
@@ -115,15 +120,29 @@ def _next(p: Payload) -> str:
         return SAY["red_policies"]
     if len(p["best_set"]) > 1:
         names = ", ".join(p.get("called", {}).get(name, name) for name in p["best_set"])
-        return f"More episodes would tell these apart: {names}. Until then take the one that costs least."
+        return f"More episodes would tell these apart: {names}. {_until_then(p)}"
     return SAY["trial"]
+
+
+def _until_then(p: Payload) -> str:
+    """The advice among policies that may be best: none of them is taken that may be worse than what was done."""
+    sure = [name for name in p["best_set"] if min(p.get("to_done", {}).get(name, {}).get("interval") or (-1.0,)) > 0]
+    if not sure:
+        return "Until then keep to what was done: none of them is better than that beyond chance."
+    names = ", ".join(p["called"].get(name, name) for name in sure)
+    return (
+        f"Until then take the one that costs least of those that are better than what was done, beyond chance: {names}."
+    )
 
 
 def _values(p: Payload) -> list[Block]:
     """The values with their intervals: against the threshold of a family of rules, else by name."""
     label, best = p.get("unit") or "value per episode", set(p["best_set"])
     rows = [(r["name"], r["value"], r["interval"], "main" if r["name"] in best else "") for r in p["values"]]
-    table = _estimates(p, rows, label, rows[0][1], "values")
+    guide, done = rows[0][1], p.get("done")
+    if done:
+        rows.append(("What was done", done["value"], done["interval"], "warm"))
+    table = _estimates(p, rows, label, guide, "values")
     if not p.get("thresholds"):
         return [table]
     # A threshold whose value is not to be relied on would set the scale.
@@ -132,10 +151,20 @@ def _values(p: Payload) -> list[Block]:
     shown = sound if len(sound) > 1 else pairs
     left = [f"{at:g}" for at, r in pairs if (at, r) not in shown]
     low, high = zip(*(r["interval"] for _, r in shown), strict=True)
-    names = ("threshold", label, "Value against the threshold")
-    chart = pictures.band([at for at, _ in shown], [r["value"] for _, r in shown], low, high, names)
+    names = (_axis(p), label, "Value against the threshold")
+    line = ("what was done", done["value"]) if done else ("", 0.0)
+    size = (580.0, 280.0)
+    chart = pictures.band([at for at, _ in shown], [r["value"] for _, r in shown], low, high, names, size, *line)
     note = f"Not drawn, because the value is not to be relied on: threshold {', '.join(left)}."
     return [replace(table, drawing=figure(chart.svg(), "thresholds")), *([note] if left else [])]
+
+
+def _axis(p: Payload) -> str:
+    """The column of a family of rules: in the text of each rule it stands before the threshold."""
+    pairs = zip(p["thresholds"], p["values"], strict=True)
+    found = [re.findall(COMPARED + re.escape(f"{at:.12g}") + r"(?![\d.])", r["name"]) for at, r in pairs]
+    column, *others = set.intersection(*map(set, found)) or {""}
+    return f"{column.strip(QUOTES)}, threshold" if column and not others else "threshold"
 
 
 def _estimates(p: Payload, rows: Sequence[pictures.Row], label: str, guide: float, caption: str) -> Table:
@@ -146,20 +175,32 @@ def _estimates(p: Payload, rows: Sequence[pictures.Row], label: str, guide: floa
 
 
 def _differences(p: Payload) -> list[Block]:
-    """Every pair with its interval; what is beyond chance is marked by a word and a colour."""
-    ends = [v for r in p["differences"] for v in r["interval"]]
+    """To what was done, and every pair; what is beyond chance is marked by a word and a colour."""
+    pairs = _marked(p, p["differences"], [f"{r['name']} less {r['less']}" for r in p["differences"]])
+    note = f"The {percent(p['level'])} intervals hold for all pairs at once."
+    to_done = {name: r for name, r in p.get("to_done", {}).items() if pictures.finite(r["interval"])}
+    beside = _marked(p, list(to_done.values()), list(to_done))
+    strengths = []
+    for row, r in zip(beside.rows, to_done.values(), strict=True):
+        robust = r["robustness"] or {"gamma": math.nan}
+        gamma = f"above {robust['tried']:g}" if robust["gamma"] is None else number(robust["gamma"])
+        strengths.append((*row, gamma))
+    first = replace(beside, heads=("Less what was done", *beside.heads[1:], "Γ*"), rows=strengths)
+    found: list[Block] = [SAY["to_done"], first] if strengths else []
+    return [*found, folded("All pairs", html(note) + html(pairs))] if p.get("thresholds") else [*found, note, pairs]
+
+
+def _marked(p: Payload, differences: Sequence[Payload], names: Sequence[str]) -> Table:
+    """Differences with their intervals, marked where they are beyond chance."""
+    ends = [v for r in differences for v in r["interval"]]
     widths = [high - low for low, high in zip(ends[::2], ends[1::2], strict=True)]
     signed, rows = Numbers.of(ends, min(widths, default=None)).signed, []
-    for r in p["differences"]:
+    for name, r in zip(names, differences, strict=True):
         low, high = r["interval"]
-        kind = "better" if low > 0 else "worse" if high < 0 else ""
-        told = (signed(r["value"]), f"{signed(low)} to {signed(high)}", kind or "no")
-        rows.append((f"{r['name']} less {r['less']}", *told))
-    note = f"The {percent(p['level'])} intervals hold for all pairs at once."
-    table = Table(
-        ("Policies", _difference(p).capitalize(), "Interval", "Beyond chance"), rows, [row[-1] for row in rows]
-    )
-    return [folded("All pairs", html(note) + html(table))] if p.get("thresholds") else [note, table]
+        kind = "better" if low > 0 else "worse" if high < 0 else "no"
+        rows.append((name, signed(r["value"]), f"{signed(low)} to {signed(high)}", kind))
+    heads = ("Policies", _difference(p).capitalize(), "Interval", "Beyond chance")
+    return Table(heads, rows, [row[-1] for row in rows])
 
 
 def _difference(p: Payload) -> str:
@@ -203,6 +244,7 @@ def _scores(policy: Payload, key: str) -> Table:
     heads = ("Column", *(f"Score of {a}" for a in policy["actions"]), "Mean", "Standard deviation")
     rows = []
     for h in [*top, constant]:
+        # All digits that the policy itself has: the rule can be followed by hand.
         units = [f"{policy[key][h]:.6g}" if h in policy[key] else "" for key in ("center", "scale")]
-        rows.append((h, *(f"{row[h]:+.3f}" for row in found), *units))
+        rows.append((h, *(Numbers(3).signed(row[h]) for row in found), *units))
     return Table(heads, rows)

@@ -155,7 +155,8 @@ class Document:
         """A glossary of the page, the command that made it, if there was one, and the settings."""
         words = {name: TEXTS["glossary"][name] for name in TEXTS["pages"][self.kind]}
         command = self.settings.get("command")
-        line = f'<p class="command"><code>{escape(str(command))}</code></p>' if command else ""
+        unbroken = re.sub(r"(?<!\S)--[\w-]+", r"<span>\g<0></span>", escape(str(command)))
+        line = f'<p class="command"><code>{unbroken}</code></p>' if command else ""
         others = {name: str(value).strip("'") for name, value in self.settings.items() if name != "command"}
         return f"{entries(words)}<h3>To repeat this</h3>{line}{entries(others)}"
 

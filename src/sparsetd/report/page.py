@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from html import escape
+from statistics import correlation
 
 from sparsetd._tools.numbers import Numbers, count, number, percent
 from sparsetd.plots import pictures
@@ -21,6 +22,8 @@ from sparsetd.storage.atomic import replace_file
 
 HIDDEN = "What if something unrecorded drove the actions?"
 SHAPES = 6  # columns whose shapes are drawn
+STRAIGHT = 0.95  # a shape is straight if its correlation with the column is at least this
+SHAPELESS = ("misspecified", "unobserved_state")  # cautions that say that the model has the wrong shape
 LEVELS = ("good", "warn", "bad")
 SHOWN = 12  # features drawn with a name in the path plot
 HEADS = ("Column", "Weight", "Size", "Interval", "Kept in resamples")
@@ -60,7 +63,7 @@ def evaluation(p: Payload) -> Document:
         sections={
             **bounds,
             "sure": ("How sure are we?", certainty(p)),
-            "features": ("Which columns matter?", _features(p)),
+            "features": ("Which columns are kept?", _features(p)),
             "fit": ("How did the fit go?", _fit(p)),
         },
         settings=p.get("settings", {}),
@@ -180,6 +183,7 @@ def certainty(p: Payload) -> list[Block]:
     return [
         Table(("", "", ""), [(v.name, v.figure, v.word) for v in cards], drawing=f'<div class="cards">{drawn}</div>'),
         estimates(rows, p["level"], label, rows[:3], p["value"], "forest"),
+        *([SAY["unsettled"]] if any(name == "Boosted trees" and r["value"] is None for name, r, _ in named) else []),
         *([SAY["weights"].format(number(mean))] if off else []),
         pair(figure(_ratios(p), "ratios"), figure(agreed and pictures.agreement(agreed).svg(), "agreement")),
     ]
@@ -200,21 +204,43 @@ def _features(p: Payload) -> list[Block]:
     kept, of = len(p["features"]), p["n_candidates"]
     if not kept:
         return [SAY["no_feature"]]
-    matter = "matters" if kept == 1 else "matter"
-    share = f"{count(kept)} of {count(of)} columns {matter}. For the others the log does not show an effect"
+    share = f"{count(kept)} of {count(of)} columns. For the others the log does not show an effect"
     if kept == of:
-        share = "The one column matters" if of == 1 else f"All {count(of)} columns matter"
+        share = "the one column" if of == 1 else f"all {count(of)} columns"
+    wrong = any(c["severity"] == "red" and c["code"] in SHAPELESS for c in p["warnings"])
     names = {f["name"] for f in p["features"]}
     shown = [c for c in p.get("columns") or () if c["name"] in names and len(c["shape"]["at"]) > 1][:SHAPES]
     shapes = pair(*(figure(shape(c, p.get("unit") or ""), _importance(c)) for c in shown))
     drawn = Html(f"<h3>How they change the value</h3><p>{SAY['shape']}</p>{shapes}" if shown else "")
-    return [f"{share}. {SAY['weight']}", feature_table(p["features"], p["level"]), drawn]
+    curved = {c["name"] for c in shown if _curved(c["shape"])}
+    table = feature_table(p["features"], p["level"], curved)
+    words = f"The selection keeps {share}. {_mattering(p, names)}{SAY['weight']}"
+    return [*([SAY["misshapen"]] if wrong else []), words, table, drawn]
 
 
-def feature_table(features: Sequence[Payload], level: float) -> Table:
-    """The features; on a page those whose interval holds 0 are greyed, and folded away where others are left."""
-    top = max((abs(f["weight"]) for f in features), default=1.0) or 1.0
-    written = Numbers.of(v for f in features for v in (f["weight"], *(f["interval"] or ())))
+def _mattering(p: Payload, kept: set[str]) -> str:
+    """A sentence about the kept columns whose importance is beyond chance; nothing where it was not tested."""
+    tested = [c for c in p.get("columns") or () if c["name"] in kept]
+    matter = [c["name"] for c in tested if c["matters"]]
+    if not tested or matter:
+        return SAY["matter"].format(", ".join(matter)) if matter else ""
+    return SAY["none_matters"]
+
+
+def _curved(shape: Payload) -> bool:
+    """Whether a straight line describes the shape of a column badly."""
+    at, value = shape["at"], shape["value"]
+    return len(at) > 2 and len(set(value)) > 1 and abs(correlation(at, value)) < STRAIGHT
+
+
+def feature_table(features: Sequence[Payload], level: float, curved: Collection[str] = ()) -> Table:
+    """The features; on a page those whose interval holds 0 are greyed, and folded away where others are left.
+
+    The `curved` ones have no weight: a picture shows them.
+    """
+    straight = [f for f in features if f["name"] not in curved]
+    top = max((abs(f["weight"]) for f in straight), default=1.0) or 1.0
+    written = Numbers.of(v for f in straight for v in (f["weight"], *(f["interval"] or ())))
     hint = '<span class="hint">Select a heading to sort.</span>'
     caption = f"Weights of the columns with {percent(level)} intervals. {hint}"
     n_heads = len(HEADS) if any(f["frequency"] is not None for f in features) else len(HEADS) - 1
@@ -223,20 +249,20 @@ def feature_table(features: Sequence[Payload], level: float) -> Table:
         rows = []
         for f in some:
             ends = " to ".join(map(written.signed, f["interval"])) if f["interval"] else "–"
-            cells = (f["name"], written.signed(f["weight"]), _meter(f["weight"], top), ends, percent(f["frequency"]))
-            rows.append(cells[:n_heads])
-        return Table(HEADS[:n_heads], rows, ["unsure" if _unsure(f) else "" for f in some], caption, drawing)
+            weight = (written.signed(f["weight"]), _meter(f["weight"], top), ends)
+            weight = ("curved, see the picture", Html(""), "–") if f["name"] in curved else weight
+            rows.append((f["name"], *weight, percent(f["frequency"]))[:n_heads])
+        return Table(HEADS[:n_heads], rows, ["unsure" if doubtful(f) else "" for f in some], caption, drawing)
 
-    sure, unsure = ([f for f in features if _unsure(f) is kind] for kind in (False, True))
+    def doubtful(f: Payload) -> bool:
+        return f["name"] not in curved and f["interval"] is not None and f["interval"][0] <= 0 <= f["interval"][1]
+
+    sure, unsure = ([f for f in features if doubtful(f) is kind] for kind in (False, True))
     if not sure or not unsure:
         return table(features)
     more = "1 more column was" if len(unsure) == 1 else f"{len(unsure)} more columns were"
     words = f"{more} kept, but with an interval that holds 0: the effect may be nothing"
     return table(features, table(sure).html() + folded(words, table(unsure).html()))
-
-
-def _unsure(f: Payload) -> bool:
-    return f["interval"] is not None and f["interval"][0] <= 0 <= f["interval"][1]
 
 
 def _meter(weight: float, top: float) -> Html:
@@ -256,7 +282,7 @@ def shape(column: Payload, unit: str = "") -> str:
 def _importance(column: Payload) -> str:
     """The share of the explained value that is lost without a column, with its error."""
     lost, error = column["importance"], 2 * column["standard_error"]
-    if lost <= error:
+    if not column["matters"]:
         return f"{column['name']}: the log does not show whether the model would be worse without it."
     share = f"about {percent(max(lost - error, 0.0))} to {percent(min(lost + error, 1.0))}"
     return f"{column['name']}: without it the model would explain {share} less of what happens in unseen episodes."
