@@ -144,7 +144,7 @@ else:
     @intrinsic
     def borrow(_context, value, widths):
         """An array, or all arrays of a tuple, without owners: calls in a loop would count references, atomically
-        (250 ns a step). Of an array with two dimensions `widths` is the length of its rows, or 0: where it is a
+        (250 ns a step). `widths` is the length of the rows of an array with two dimensions, or 0: where it is a
         constant, addresses need no multiplication. One number serves a whole tuple, or there is one for each."""
 
         unknown = getattr(widths, "literal_value", None) == 0
