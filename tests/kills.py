@@ -39,6 +39,7 @@ N_SHARDS, SECONDS = 12, 0.02
 LASTED: list[float] = []  # seconds that processes ran on after their driver was killed
 SHARES = {"shard": 0.45, "serial": 0.45, "processes": 0.03, "worker": 0.03, "dask": 0.04}
 SHARES |= {"sweep": 0.4, "swept": 0.02, "sweeping": 0.02}
+LONGEST: dict[str, float] = {}  # seconds that a run of each victim takes: a kill comes before its end
 QUICK = ("shard", "serial", "sweep")
 SWEEPS = ("sweep", "swept", "sweeping")
 
@@ -80,11 +81,13 @@ def killed_and_compared(victim: str, n: int, rng: random.Random, work: Path) -> 
 
 def survived(what: str, work: Path, out: Path, rng: random.Random, n: int, *words: str) -> tuple[str, int]:
     """Start and kill until a run comes through, or after n kills leave it alone; its digest and the kills."""
-    longest, killed = 0.5 if what in QUICK else 8.0, 0
+    longest, killed = LONGEST.get(what, 0.5 if what in QUICK else 8.0), 0
     find: Callable[[int], list[int]] | None = loky_workers if what in ("worker", "swept") else None
     while killed < n:
-        run = started(what, work, out, *words)
+        begun, run = time.monotonic(), started(what, work, out, *words)
         code = ended(run, rng.uniform(0.0, longest))
+        if code == 0:  # a later kill would have missed it
+            LONGEST[what] = longest = time.monotonic() - begun
         if code is None:
             victims = [run] if find is None else find(run)
             how = signal.SIGKILL if find is not None else rng.choice([signal.SIGTERM, signal.SIGKILL])
