@@ -77,7 +77,7 @@ def write(folder: Path, n_blocks: int) -> None:
     import pyarrow.parquet as pq
 
     table = lru_cache(maxsize=2)(lambda number: pa.table(block(number)))
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     for number in range(n_blocks + 1):
         path, unfinished = folder / f"{number:04d}.parquet", folder.parent / "unfinished.parquet"
         if path.exists():
