@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from sparsetd.solvers.least_squares import *
     from sparsetd.solvers.linear_program import *
     from sparsetd.solvers.path_following import *
-    from sparsetd.solvers.schedules import *
 
 __getattr__, __dir__, __all__ = lazily(
     __name__,
@@ -25,10 +24,9 @@ __getattr__, __dir__, __all__ = lazily(
         "adaptive": "DistanceOverGradients LeastSquaresDistanceOverGradients SaddleDistanceOverGradients",
         "coin_betting": "CoinBetting",
         "dual_averaging": "DualAveraging",
-        "hand_set": "LeastSquaresSaddle MirrorDescent MirrorProx PrimalDual SaddleMirrorProx Stochastic",
+        "hand_set": "LeastSquaresSaddle MirrorDescent MirrorProx PowerDecay PrimalDual SaddleMirrorProx Stochastic",
         "least_squares": "LeastSquares",
         "linear_program": "Dantzig Ralp",
         "path_following": "Lars Lcp LstdL1 Omp",
-        "schedules": "PowerDecay",
     },
 )

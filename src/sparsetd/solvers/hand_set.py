@@ -8,8 +8,34 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sparsetd.solvers.compiled.rules import Fixed
-from sparsetd.solvers.schedules import Schedule
-from sparsetd.solvers.stream import Average, FitNorm, Streaming
+from sparsetd.solvers.stream import Average, FitNorm, Schedule, Streaming
+from sparsetd.system import Array
+
+
+@dataclass(frozen=True)
+class PowerDecay:
+    """Lets the step size fall as a power of the number of steps: for solvers whose steps are set by hand.
+
+    α_t = scale / (1 + t/horizon)^power: power 1/2 and 1 are the usual decays.
+
+    Proposition 1 needs Σα = ∞ and Σα² < ∞ (power in (½, 1]); a constant step reaches an O(α) neighbourhood only.
+
+    See also `Stochastic`: takes it as `step_size`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd.solvers import PowerDecay
+    >>> PowerDecay(0.1, horizon=100.0, power=1.0)(np.array([0, 100, 300]))
+    array([0.1  , 0.05 , 0.025])
+    """
+
+    scale: float
+    horizon: float = 1000.0
+    power: float = 0.5
+
+    def __call__(self, t: Array) -> Array:
+        return np.asarray(self.scale / (1.0 + t / self.horizon) ** self.power)
 
 
 @dataclass(frozen=True)

@@ -136,7 +136,7 @@ def take_sums(state: Any) -> None:
     s = Lines(*state.lazy["lines"])
     seen = s.seen[: s.counter[law.SEEN]]
     sums = np.empty((len(s.slots), len(seen)))
-    law.flush(s, state.lazy["past"], _origin(state, s), state.lazy["how"], sums)
+    entries.flush(s, state.lazy["past"], _origin(state, s), state.lazy["how"], sums)
     for total, values in zip(_stacked(state.totals.x, state.totals.y), sums, strict=True):
         total[seen] = values
 
@@ -271,7 +271,7 @@ def _entries_step(solver: Any, state: Any, system: Any) -> tuple[Any, tuple[Any,
 
 def _entries_part(state: Any, at: slice) -> Any:
     k, block, s = len(state.x), np.empty((at.stop - at.start, 8)), Lines(*state.lazy["lines"])
-    law.materialise(s, state.lazy["past"], state.lazy["how"], at.start, block)
+    entries.materialise(s, state.lazy["past"], state.lazy["how"], at.start, block)
     values, sums = block.T[V : V + len(s.slots)], block.T[R : R + len(s.slots)]
     return state.part(at, values[:k], values[k:] if len(values) > k else None, sums)
 

@@ -21,11 +21,11 @@ from sparsetd.solvers import plain
 from sparsetd.solvers.compiled import dense as dense_pass
 from sparsetd.solvers.compiled.points import Constants, Stream
 from sparsetd.solvers.compiled.rules import GX, GY, MASS, RECORD, WEIGHT, Fixed
-from sparsetd.solvers.schedules import Schedule, steps
 from sparsetd.solvers.state import LAYOUT, StreamState, Totals, apart, lazily, room_for_a_step
 from sparsetd.solvers.units import Units
 from sparsetd.system import Array, Batch, Solution, Table, dense, trace_weights
 
+Schedule = Callable[[Array], Array]
 Average = Literal["all", "suffix", "none"]
 FitNorm = Literal[1, 2, "inf"]
 LAZY = ("entries", "awake")  # passes over CSR rows, whose iterates live in `state.lazy`
@@ -259,6 +259,23 @@ class Streaming:
         if self.average == "suffix" and state.t >= 2 and state.t & (state.t - 1) == 0:
             state.rotate_sums()
             state.record[WEIGHT] = 0.0
+
+
+def steps(step_size: float | Schedule, first: int, count: int) -> Array:
+    """α_t for t = first, …, first + count − 1, as float64."""
+    if not callable(step_size):
+        return np.full(count, float(step_size))
+    alpha = np.asarray(step_size(np.arange(first, first + count)), dtype=np.float64)
+    if alpha.shape != (count,):
+        raise ValueError(
+            f"step_size returned shape {alpha.shape} for {count} step indices; a schedule maps an array of indices "
+            "to an array of the same length"
+        )
+    bad = ~(np.isfinite(alpha) & (alpha > 0))
+    if bad.any():
+        i = int(np.argmax(bad))
+        raise ValueError(f"step_size gave {alpha[i]} at step {first + i}; steps must be positive and finite")
+    return alpha
 
 
 def _of_vectors(values: Any, dual: float = 0.0) -> Array:

@@ -9,9 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from sparsetd.solvers.compiled.compile import part
-
-RHO, R = 0, 4  # a row of `lane`, and a place in a line, as in `law`
-L = 1  # P and Q come after it
+from sparsetd.solvers.compiled.law import RHO, L, R
 
 
 @part

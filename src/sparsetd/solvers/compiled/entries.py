@@ -288,6 +288,70 @@ def _follow(s, phi, about, k, origin, from_origin, fixed, room, gram, inverse):
     return distance
 
 
+# --- all coordinates ------------------------------------------------------------------------------------------------
+
+
+@part
+def _awakened(s, past, j, how, here, law, out, i):
+    """Write x and Σωx of coordinate j into line i of `out`."""
+    (_, searched, own), marks = how, WIDE if how[0] else NARROW
+    weight = asleep.weigh(s, j, marks.front, own)
+    drop, gained, loss, closed, last = asleep.weighed(law, weight, own)
+    older, v = 2 * np.int64(s.line[j, marks.born]), load(s.line, j, V)
+    store(out, i, R, load(s.line, j, R) + v * load(s.chain, older + 1, 0))
+    store(out, i, V, v * load(s.chain, older, 0))
+    if searched:
+        crossings.settle_line(out, i, past, s.lane, weight, s.counter[SINCE])
+    v = load(out, i, V)
+    gone = v * gained - np.sign(v) * loss if searched else asleep.gone_closed(v, closed, last)
+    store(out, i, R, load(out, i, R) + gone)
+    store(out, i, V, here * shrink(v, drop))
+
+
+@kernel
+def materialise(s, past, how, first, out):
+    """Write x and Σωx of the lines from `first` on into lines of 8; the state is left alone.
+
+    `how` is whether lines are wide, crossings are searched for, and thresholds differ between features.
+    """
+    s, past, out = borrow(s, 0), borrow(past, 4), borrow(out, 8)
+    here, law = load(s.scalar, F, 0), asleep.law_of(s, float(s.counter[SINCE]))
+    for i in range(len(out)):
+        _awakened(s, past, first + i, how, here, law, out, i)
+
+
+@kernel
+def flush(s, past, origin, how, sums):
+    """Bring every line that was seen up to date, count the norms anew and begin all scalars afresh; the sums are moved
+    to `sums`, in the order of `seen`, where it has room for them."""
+    s, past, origin, sums, moves = borrow(s, 0), borrow(past, 4), borrow(origin, 0), borrow(sums, 0), len(sums) > 0
+    here, law, marks = load(s.scalar, F, 0), asleep.law_of(s, float(s.counter[SINCE])), WIDE if how[0] else NARROW
+    line, norms, counter = s.line, s.norms, s.counter
+    norms[:, MOVED] = norms[:, asleep.ALONG] = 0.0
+    for i in range(counter[asleep.SEEN]):
+        fetch_ahead(line, s.seen, np.uint64(i), (marks.width + 4) // 8)
+        j = np.int64(s.seen[i])
+        _awakened(s, past, j, how, here, law, line, j)
+        line[j, marks.born] = asleep.FIRST
+        for b in range(len(s.slots)):
+            if moves:
+                sums[b, i], line[j, R + b] = line[j, R + b], 0.0
+            start = origin[b, j] if b < len(origin) else 0.0
+            moved = line[j, b] - start
+            norms[b, MOVED] += moved * moved
+            norms[b, asleep.ALONG] += moved * start
+    counter[asleep.GENERATION] = counter[asleep.OLDEST] = asleep.FIRST
+    counter[SINCE] = 0
+    for row in range(len(s.scalar)):
+        store(s.scalar, row, 0, lanes(1.0 if row == F else 0.0))
+    store(s.chain, 2 * asleep.FIRST, 0, lanes(1.0))
+    store(s.chain, 2 * asleep.FIRST + 1, 0, lanes(0.0))
+    past[3][0], past[4][0] = 0, 0.0  # a new history, whose first row is always zero, with a new guide
+
+
+# --- all rows -------------------------------------------------------------------------------------------------------
+
+
 @cache
 def stepping(kinds):
     """The kernel of these kinds: (rule, rows, begin, s, past, work, origin, record, constants, every) → rows taken.
@@ -342,7 +406,7 @@ def stepping(kinds):
                 _step_linear(s, phi, about, kinds, steps[0], room, change)
             counter[SINCE] += 1
             if counter[SINCE] >= every or 2 * counter[asleep.GENERATION] + 4 > len(s.chain):
-                asleep.flush(s, past, origin, (kinds.wide, kinds.searched, kinds.own), s.line[:0])
+                flush(s, past, origin, (kinds.wide, kinds.searched, kinds.own), s.line[:0])
         return len(rows.reward)
 
     return kernel(stream)

@@ -28,9 +28,8 @@ from collections import namedtuple
 
 import numpy as np
 
-from sparsetd.solvers.compiled import crossings
-from sparsetd.solvers.compiled.compile import kernel, part, piece
-from sparsetd.solvers.compiled.intrinsics import borrow, lanes, load, prefetch, store
+from sparsetd.solvers.compiled.compile import part, piece
+from sparsetd.solvers.compiled.intrinsics import lanes, load, prefetch, store
 
 # A line is the v of its vectors, their R, and its marks: the generation, φ and ψ (while a row is at work), and 1 + its
 # place in the trace. Where there are thresholds nobody measures φ, and its place holds what multiplies ρ, less 1. With
@@ -102,6 +101,19 @@ def weighed(law, weight, own):
     return weight * drop, gained, weight * loss, closed, last
 
 
+@part
+def law_of(s, since):
+    """(ρL, P, ρQ, closed form, last) of a vector so many steps after a flush.
+
+    The closed form are the constants of crossings for a constant step, and `last` is the bound of m in `gone_closed`:
+    the steps so far, or P if ρ = 0.
+    """
+    rho, bent, gained = load(s.lane, RHO, 0), load(s.lane, BENT, 0), load(s.scalar, P, 0)
+    closed = load(s.lane, PER, 0), load(s.lane, UNIT, 0), load(s.lane, HALF, 0)
+    last = since * bent + (1.0 - bent) * gained
+    return rho * load(s.scalar, L, 0), gained, rho * load(s.scalar, Q, 0), closed, last
+
+
 # --- generations ----------------------------------------------------------------------------------------------------
 
 
@@ -137,80 +149,6 @@ def restart(s):
     store(scalar, F, 0, lanes(1.0))
     for row in (P, P + CARRY):
         store(scalar, row, 0, (1.0 - free) * load(scalar, row, 0))
-
-
-# --- all coordinates ------------------------------------------------------------------------------------------------
-
-
-@part
-def _awakened(s, past, j, how, here, law, out, i):
-    """Write x and Σωx of coordinate j into line i of `out`."""
-    (_, searched, own), marks = how, WIDE if how[0] else NARROW
-    weight = weigh(s, j, marks.front, own)
-    drop, gained, loss, closed, last = weighed(law, weight, own)
-    older, v = 2 * np.int64(s.line[j, marks.born]), load(s.line, j, V)
-    store(out, i, R, load(s.line, j, R) + v * load(s.chain, older + 1, 0))
-    store(out, i, V, v * load(s.chain, older, 0))
-    if searched:
-        crossings.settle_line(out, i, past, s.lane, weight, s.counter[SINCE])
-    v = load(out, i, V)
-    gone = v * gained - np.sign(v) * loss if searched else gone_closed(v, closed, last)
-    store(out, i, R, load(out, i, R) + gone)
-    store(out, i, V, here * shrink(v, drop))
-
-
-@part
-def law_of(s, since):
-    """(ρL, P, ρQ, closed form, last) of a vector so many steps after a flush.
-
-    The closed form are the constants of crossings for a constant step, and `last` is the bound of m in `gone_closed`:
-    the steps so far, or P if ρ = 0.
-    """
-    rho, bent, gained = load(s.lane, RHO, 0), load(s.lane, BENT, 0), load(s.scalar, P, 0)
-    closed = load(s.lane, PER, 0), load(s.lane, UNIT, 0), load(s.lane, HALF, 0)
-    last = since * bent + (1.0 - bent) * gained
-    return rho * load(s.scalar, L, 0), gained, rho * load(s.scalar, Q, 0), closed, last
-
-
-@kernel
-def materialise(s, past, how, first, out):
-    """Write x and Σωx of the lines from `first` on into lines of 8; the state is left alone.
-
-    `how` is whether lines are wide, crossings are searched for, and thresholds differ between features.
-    """
-    s, past, out = borrow(s, 0), borrow(past, 4), borrow(out, 8)
-    here, law = load(s.scalar, F, 0), law_of(s, float(s.counter[SINCE]))
-    for i in range(len(out)):
-        _awakened(s, past, first + i, how, here, law, out, i)
-
-
-@kernel
-def flush(s, past, origin, how, sums):
-    """Bring every line that was seen up to date, count the norms anew and begin all scalars afresh; the sums are moved
-    to `sums`, in the order of `seen`, where it has room for them."""
-    s, past, origin, sums, moves = borrow(s, 0), borrow(past, 4), borrow(origin, 0), borrow(sums, 0), len(sums) > 0
-    here, law, marks = load(s.scalar, F, 0), law_of(s, float(s.counter[SINCE])), WIDE if how[0] else NARROW
-    line, norms, counter = s.line, s.norms, s.counter
-    norms[:, MOVED] = norms[:, ALONG] = 0.0
-    for i in range(counter[SEEN]):
-        fetch_ahead(line, s.seen, np.uint64(i), (marks.width + 4) // 8)
-        j = np.int64(s.seen[i])
-        _awakened(s, past, j, how, here, law, line, j)
-        line[j, marks.born] = FIRST
-        for b in range(len(s.slots)):
-            if moves:
-                sums[b, i], line[j, R + b] = line[j, R + b], 0.0
-            start = origin[b, j] if b < len(origin) else 0.0
-            moved = line[j, b] - start
-            norms[b, MOVED] += moved * moved
-            norms[b, ALONG] += moved * start
-    counter[GENERATION] = counter[OLDEST] = FIRST
-    counter[SINCE] = 0
-    for row in range(len(s.scalar)):
-        store(s.scalar, row, 0, lanes(1.0 if row == F else 0.0))
-    store(s.chain, 2 * FIRST, 0, lanes(1.0))
-    store(s.chain, 2 * FIRST + 1, 0, lanes(0.0))
-    past[3][0], past[4][0] = 0, 0.0  # a new history, whose first row is always zero, with a new guide
 
 
 # --- the trace ------------------------------------------------------------------------------------------------------
