@@ -67,7 +67,6 @@ class Confounded:
     mu: Array
     action: Array
     given: Array
-    moments: Moments
     ridge: Array | None
     sampled: bool
 
@@ -79,7 +78,7 @@ class Confounded:
         found = target.shares(log)
         rest = np.zeros(n) if found is None else found[1][:n]
         given = np.divide(ratio - rest, ratio, where=ratio > 0, out=np.ones(n))
-        return cls(part, np.asarray(log.behavior_prob)[:n], action, given, sums_of(part), ridge, sampled)
+        return cls(part, np.asarray(log.behavior_prob)[:n], action, given, ridge, sampled)
 
     @property
     def exposed(self) -> Array:
@@ -91,6 +90,10 @@ class Confounded:
         """Whether an action has too few rows for quantiles of all columns; bounds are then wild, or close too early."""
         weight, n_columns = self.exposed, self.part.states.shape[1] - 1
         return any(_affordable(weight[self.action == a]) < n_columns for a in np.unique(self.action[weight > 0]))
+
+    @cached_property
+    def moments(self) -> Moments:
+        return sums_of(self.part)
 
     @cached_property
     def plain(self) -> LinearValue:
