@@ -6,6 +6,8 @@ import json
 import os
 import random
 import shutil
+from collections import Counter
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ import pytest
 pa = pytest.importorskip("pyarrow")
 import pyarrow.parquet as pq  # noqa: E402
 
+import sparsetd  # noqa: E402
 from sparsetd.cli import main  # noqa: E402
 from sparsetd.logs import (  # noqa: E402
     Transitions,
@@ -353,3 +356,32 @@ def test_a_file_name_that_is_no_text(tmp_path: Path, capsys: pytest.CaptureFixtu
         capsys.readouterr()
         assert main(["inspect", bad]) == 2
         assert words in capsys.readouterr().err
+
+
+def test_texts_kept_for_groups_go_into_shards(tmp_path):
+    """A text that `prepare` keeps beside what is observed of it, gaps included, is in the shards as in the file."""
+    n = 60
+    ward = [("icu", "north", None)[i % 3] for i in range(n)]
+    raw = {"lactate": np.arange(n) % 7, "Ward": ward, "treatment": ["A", "B"] * (n // 2), "reward": np.arange(n) % 5}
+    sparsetd.logs.prepare(raw, bandit=True).save(tmp_path / "log.parquet")
+    shard([tmp_path / "log.parquet"], tmp_path / "shards", n_shards=3)
+    written = [pq.read_table(file).column("Ward").to_pylist() for file in (tmp_path / "shards").glob("*.parquet")]
+    kept = pq.read_table(tmp_path / "log.parquet").column("Ward").to_pylist()
+    assert Counter(chain.from_iterable(written)) == Counter(kept)
+    assert any("(--by): 'Ward'" in told for told in sparsetd.logs.inspect(tmp_path / "shards").understood)
+
+
+def test_groups_of_a_kept_text_are_those_of_the_file(tmp_path):
+    """`compare` within a kept text answers on shards as on the file."""
+    n = 240
+    ward = ["icu" if i % 3 else "north" for i in range(n)]
+    raw = {"lactate": np.arange(n) % 7, "Ward": ward, "treatment": ["A", "B"] * (n // 2), "reward": np.arange(n) % 5}
+    sparsetd.logs.prepare(raw, bandit=True).save(tmp_path / "log.parquet")
+    shard([tmp_path / "log.parquet"], tmp_path / "shards", n_shards=2)
+    targets = {"now": "behavior", "new": "B if lactate > 2"}
+    log = sparsetd.read(tmp_path / "log.parquet", group="Ward")
+    whole = sparsetd.compare(log, targets, by={"Ward": log.group}).groups
+    parts = sparsetd.compare(tmp_path / "shards", targets, by="Ward").groups
+    assert {key: value.value for key, value in parts.items()} == pytest.approx(
+        {key: value.value for key, value in whole.items()}, abs=1e-9
+    )

@@ -149,7 +149,7 @@ def shard(args: Namespace) -> Outcome:
     manifest = sharding.shard(args.logs, args.out, n_shards=args.shards, **args.column)
     counts = {"rows": manifest["rows"], "episodes": manifest["episodes"], "shards": len(manifest["shards"])}
     text = f"{counts['rows']:,} rows of {counts['episodes']:,} episodes in {counts['shards']:,} shards: {args.out}"
-    ignored = Log(*args.logs, **args.column).schema.ignored
+    ignored = Log(*args.logs, **args.column).schema.keeping_texts().ignored
     if ignored:
         text += f"\nleft out, because they have no role (--column ROLE=NAME): {', '.join(map(repr, ignored))}"
     return text, {"out": args.out, **counts, "left_out": list(ignored)}

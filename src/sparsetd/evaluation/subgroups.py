@@ -12,7 +12,7 @@ several shards only the first rows are looked at.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,12 +34,14 @@ ACTIONS = 8  # actions that stand alone; the others are one group
 
 def groups_of(log: Opened, by: Any, cluster: Any = None) -> dict[str, Array]:
     """For each label, a mask of the episodes that begin with it."""
+    known = ("group", *(log.log.names or ()))
     if isinstance(log.rows, Parts):
-        read = (shard.read() for shard in log.rows.shards)
+        column = {"group": by} if isinstance(by, str) and by not in known else {}  # one that is read for this
+        read = (replace(shard, columns={**shard.columns, **column}).read() for shard in log.rows.shards)
         parts = [part if cluster is None else arranged(part, cluster)[0] for part in read]
+        found = [_labels(part, {by: part.group} if column else by) for part in parts]
     else:
-        parts = [log.log]
-    found = [_labels(part, by) for part in parts]
+        found = [_labels(log.log, by)]
     name, label = found[0][0], np.concatenate([values for _, values in found])
     if name and label.dtype.kind in "fiu":
         return thirds(name, label, MOST)

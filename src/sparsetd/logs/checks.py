@@ -507,19 +507,25 @@ def into_buckets(rows: Any, buckets: int) -> Any:
     return bent
 
 
-def ids_of(name: str, column: Any, n: int) -> Any:
-    """The ids of a column in Arrow: integers, or a dictionary of texts, in which every text is held once."""
+def ids_of(name: str, column: Any, n: int, *, gaps: bool = False) -> Any:
+    """The ids of a column in Arrow: integers, or a dictionary of texts, in which every text is held once.
+
+    None may be missing, unless there may be `gaps`: then the ids are texts.
+    """
     kind = column.type if isinstance(column, (pa.Array, pa.ChunkedArray)) else pa.null()
     if pa.types.is_decimal(kind) or pa.types.is_large_string(kind):
         column, kind = column.cast(pa.string()), pa.string()
     if pa.types.is_string(kind):
-        return _checked_texts(name, column.dictionary_encode(), n)
+        return _checked_texts(name, column.dictionary_encode(), n, gaps)
     if pa.types.is_dictionary(kind) and pa.types.is_string(kind.value_type):
-        return _checked_texts(name, column, n)
+        return _checked_texts(name, column, n, gaps)
     ids, remedy = array_of(name, column), "fill in every row"
     if ids.ndim != 1:
         raise ValueError(f"`{name}` must have one identifier per row, but its shape is {ids.shape}: pass a vector.")
     length(name, ids, n)
+    if gaps:
+        texts = pa.array([None if is_missing(entry) else id_text(entry) for entry in ids.tolist()], pa.string())
+        return _checked_texts(name, texts.dictionary_encode(), n, gaps)
     if ids.dtype.kind != "O":
         refuse(name, np.asarray(ids != ids), ids, "present", remedy)
     elif not set(map(type, ids.tolist())) <= {str, bytes, int}:
@@ -533,17 +539,18 @@ def ids_of(name: str, column: Any, n: int) -> Any:
     return _checked_texts(name, texts.dictionary_encode(), n)
 
 
-def _checked_texts(name: str, column: Any, n: int) -> Any:
-    """A dictionary of texts, none of them too long, missing or held twice (which Arrow allows)."""
+def _checked_texts(name: str, column: Any, n: int, gaps: bool = False) -> Any:
+    """A dictionary of texts, none of them too long, missing (unless there may be `gaps`) or held twice."""
     column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if column.dictionary.null_count or len(column.dictionary.unique()) < len(column.dictionary):
         column = column.dictionary_decode().dictionary_encode()
     length(name, column, n)
     codes = column.indices.cast(pa.int32())
-    refuse(name, np.asarray(codes.is_null()), np.full(n, None), "present", "fill in every row")
+    if not gaps:
+        refuse(name, np.asarray(codes.is_null()), np.full(n, None), "present", "fill in every row")
     long = np.asarray(pc.binary_length(column.dictionary)) > LONGEST_ID
     if long.any():
-        row = int(np.argmax(long[np.asarray(codes)]))
+        row = int(np.argmax(long[np.asarray(codes.fill_null(0))]))
         raise ValueError(
             f"`{name}` must have ids of at most {LONGEST_ID:,} bytes, but that in row {nth(row)} is longer: shorten it."
         )

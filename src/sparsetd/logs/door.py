@@ -28,7 +28,7 @@ from sparsetd.logs import checks, files
 from sparsetd.logs.checks import MOST, Array, array_of, counted_from, csr_of, ids_of, lists_of, nth, reason, show
 from sparsetd.logs.environments import open_minari
 from sparsetd.logs.files import Opened, Raw
-from sparsetd.logs.schema import WIDEST, Schema, check_names, codes_in, infer_schema, joined_names
+from sparsetd.logs.schema import WIDEST, Schema, check_names, infer_schema, joined_actions
 from sparsetd.logs.text import open_csv, open_jsonl, typed
 from sparsetd.storage.container import distinct
 
@@ -82,7 +82,8 @@ class Log:
             str(path.name if path and distinct_names else path or f"part {i}") for i, path in enumerate(paths)
         ]
         notes = [self._first.notes, *(files.notes_of(path) if path else {} for path in paths[1:])]
-        self.action_names, self._codes = _joined_actions(paths, notes, wanted)
+        named = {path: some.get("action_names") for path, some in zip(paths, notes, strict=True)}
+        self.action_names, self._codes = joined_actions(named, wanted)
         learnt = [some.get("learnt") or {} for some in notes]
         alike = all(some.get("columns") == learnt[0].get("columns") for some in learnt)
         self.learnt: dict[str, Any] = dict(learnt[0]) if alike else {}
@@ -175,6 +176,7 @@ def checked(raw: Raw, schema: Schema, told: int = TOLD) -> pa.Table:
         "target_prob": pi,
         "ratio": at("ratio", checks.ratios, mu=mu, pi=pi, mu_name=schema.behavior_prob),
         **{role: tried(ids_of, name, raw[name], n) for role, name in ids.items()},
+        **{f"kept {j}": tried(ids_of, name, raw[name], n, gaps=True) for j, name in enumerate(schema.kept)},
     }
     if len(problems) == 1:
         raise problems[0] from None
@@ -311,24 +313,6 @@ def source_name(schema: Schema, column: str) -> str | None:
     role, _, j = column.rpartition(" ")
     named: Any = getattr(schema, role)[int(j)] if role else getattr(schema, column)
     return named
-
-
-def _joined_actions(
-    paths: Sequence[Path | None], notes: Sequence[Mapping[str, Any]], wanted: Sequence[str] | None
-) -> tuple[tuple[str, ...] | None, dict[Path | None, Array]]:
-    """The names of the actions of all files (or those `wanted`), and the common code of each action of every file."""
-    found = {path: some.get("action_names") for path, some in zip(paths, notes, strict=True)}
-    named = {path: names for path, names in found.items() if names is not None}
-    if named and len(named) < len(found):
-        other = next(path for path in found if path not in named)
-        raise ValueError(
-            f"{next(iter(named))} names its actions and {other or 'another source'} does not, so that their codes may "
-            "differ: prepare all of them."
-        )
-    if not named:
-        return None, {}
-    union = joined_names([*named.values()]) if wanted is None else tuple(wanted)
-    return union, {path: codes_in(union, names) for path, names in named.items() if names != union}
 
 
 def extent(source: Any, **columns: Any) -> tuple[int, int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -148,12 +147,11 @@ def _understood(reading: Reading) -> Iterator[str]:
         yield f"{rows} were left out{excess if t.terminated.any() else ''}; next_* columns would keep them."
     if not reading.complete:
         yield f"Only the first {reading.n_source_rows:,} rows were looked at."
-    observed = {name[: at.start()] for name in schema.observation for at in re.finditer(": ", name)}
-    texts = tuple(name for name in schema.ignored if f"obs_{name}" in observed)  # obs_ward: icu is made of ward
-    if texts:
-        yield f"Observed as 0 and 1, and kept as text to ask about groups (--by): {_columns(texts)}."
-    if others := tuple(name for name in schema.ignored if name not in texts):
-        yield f"Ignored: {_columns(others)}."
+    schema = schema.keeping_texts()
+    if schema.kept:
+        yield f"Observed as 0 and 1, and kept as text to ask about groups (--by): {_columns(schema.kept)}."
+    if schema.ignored:
+        yield f"Ignored: {_columns(schema.ignored)}."
 
 
 def _missing(schema: Schema, t: Transitions) -> Iterator[str]:

@@ -23,8 +23,8 @@ from __future__ import annotations
 import difflib
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -89,6 +89,7 @@ class Schema:
     next_values: str | None = None
     n_features: int | None = None
     buckets: int | None = None
+    kept: tuple[str, ...] = ()
     ignored: tuple[str, ...] = field(default=(), compare=False)
 
     def used(self) -> tuple[str, ...]:
@@ -98,7 +99,13 @@ class Schema:
 
     def texts(self) -> tuple[str, ...]:
         """The columns of ids, which are read as text: 7 and 07 are two patients."""
-        return tuple(name for name in (self.episode, self.group) if name is not None)
+        return (*(name for name in (self.episode, self.group) if name is not None), *self.kept)
+
+    def keeping_texts(self) -> Schema:
+        """The roles, with that of texts which `prepare` keeps to ask about groups, beside what is observed of them."""
+        observed = {name[: at.start()] for name in self.observation for at in re.finditer(": ", name)}
+        kept = tuple(name for name in self.ignored if f"obs_{name}" in observed)  # obs_ward: icu is made of ward
+        return replace(self, kept=kept, ignored=tuple(name for name in self.ignored if name not in kept))
 
     @property
     def observed(self) -> str:
@@ -311,18 +318,31 @@ def in_order(rows: Array, names: Sequence[str] | None, wanted: Sequence[str] | N
     return rows[:, [place[name] for name in wanted]]
 
 
-def joined_names(names: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """The names of the actions that several logs have together; in numerical or alphabetical order if they differ."""
-    if all(tuple(some) == tuple(names[0]) for some in names):
-        return tuple(names[0])
-    union = {name for some in names for name in some}
-    try:
-        return tuple(sorted(union, key=lambda name: (float(name), name)))
-    except ValueError:
-        return tuple(sorted(union))
+def joined_actions(
+    named: Mapping[Any, Sequence[str] | None], wanted: Sequence[str] | None = None
+) -> tuple[tuple[str, ...] | None, dict[Any, Array]]:
+    """The names of the actions of several logs together, and the new codes of each log that numbers them differently.
 
-
-def codes_in(names: Sequence[str], own: Sequence[str]) -> Array:
-    """The code that each of a log's `own` actions has in the numbering of `names`."""
-    place = {name: code for code, name in enumerate(names)}
-    return np.array([place[name] for name in own], dtype=np.int64)
+    Names are in numerical or alphabetical order where the logs differ, or as `wanted`. No log has names, or all have.
+    """
+    known = {log: tuple(names) for log, names in named.items() if names is not None}
+    if not known:
+        return None, {}
+    if len(known) < len(named):
+        other = next(log for log, names in named.items() if names is None)
+        raise ValueError(
+            f"{next(iter(known))} names its actions and {other or 'another source'} does not, so that their codes may "
+            "differ: prepare all of them."
+        )
+    distinct = set(known.values())
+    union = {name for names in distinct for name in names}
+    if wanted is not None or len(distinct) == 1:
+        order = tuple(wanted or next(iter(distinct)))
+    else:
+        try:
+            order = tuple(sorted(union, key=lambda name: (float(name), name)))
+        except ValueError:
+            order = tuple(sorted(union))
+    place = {name: code for code, name in enumerate(order)}
+    codes = {log: np.array([place[name] for name in own]) for log, own in known.items() if own != order}
+    return order, codes

@@ -39,7 +39,7 @@ from sparsetd.logs.door import BATCH, MANIFEST, UNFINISHED, Log, files_of, manif
 from sparsetd.logs.files import METADATA, PARQUET, action_names, footer_of, open_parquet, portions
 from sparsetd.logs.partition import cuts, hashed, parts_between, ranges
 from sparsetd.logs.reading import TEXTS, hashes, read
-from sparsetd.logs.schema import Schema, infer_schema, joined_names
+from sparsetd.logs.schema import Schema, infer_schema, joined_actions
 from sparsetd.logs.transitions import Transitions
 from sparsetd.storage.atomic import replace_file
 from sparsetd.storage.cache import Cache, key_of
@@ -142,6 +142,7 @@ def _begun(folder: Path, kept: Cache, plan: str) -> bool:
 
 def _written(log: Log, folder: Path, kept: Cache, plan: str, n: int, memory: int) -> dict[str, Any]:
     """Write the shards that are missing, and return the manifest of all."""
+    log.schema = log.schema.keeping_texts()
     spills = _spilled(log, kept, plan, n, memory)
     kinds = reading.common([_opened(spill).schema for spill in spills])  # those of all shards
     schema = _written_as(log.schema, spills, n)
@@ -157,7 +158,7 @@ def _written(log: Log, folder: Path, kept: Cache, plan: str, n: int, memory: int
             entry = _merged(path, groups, k, schema, kinds, notes)
             kept.put(key, entry)
         entries += entry
-    roles = {role: value for role, value in asdict(schema).items() if role != "ignored"}
+    roles = {role: value for role, value in asdict(schema).items() if role not in ("kept", "ignored")}
     counts = {what: sum(entry[what] for entry in entries) for what in ("rows", "episodes")}
     return {**counts, "columns": roles, "shards": entries}
 
@@ -449,7 +450,7 @@ def _surveyed(files: Sequence[Path], columns: Mapping[str, Any]) -> tuple[Shard,
         one, other = (files[of[order[i]]].name for i in (same[0], same[0] + 1))
         raise ValueError(f"{other} holds an episode that {one} holds too: run `sparsetd shard` on these files first.")
     roles = {**columns, "n_features": max(widths)} if widths else dict(columns)
-    names = [found for file in files if (found := action_names(file)) is not None]
-    if len(set(names)) > 1:
-        roles["action_names"] = joined_names(names)
+    names, codes = joined_actions({file: action_names(file) for file in files})
+    if codes:
+        roles["action_names"] = names
     return tuple(Shard(None, str(file), digest_of(file), roles) for file in files)

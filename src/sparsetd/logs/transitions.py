@@ -15,7 +15,7 @@ from sparsetd._tools.frames import ROWS, Framed, frame
 from sparsetd.logs.checks import Array, Mask, id_text, joined, objects
 from sparsetd.logs.partition import partition
 from sparsetd.logs.policy import action_probabilities, chosen, discrete, is_whole
-from sparsetd.logs.schema import codes_in, in_order, joined_names, names_in
+from sparsetd.logs.schema import in_order, joined_actions, names_in
 from sparsetd.system import rows_of
 
 
@@ -290,15 +290,12 @@ def _same_actions(parts: Sequence[Transitions]) -> Sequence[Transitions]:
     shapes = {None if part.action is None else part.action.ndim for part in parts}
     if shapes == {1, 2}:
         parts = [replace(part, action=np.asarray(part.action, float).reshape(len(part), -1)) for part in parts]
-    named = [part.action_names for part in parts if part.action_names is not None]
-    if len(set(named)) <= 1 and len(named) in (0, len(parts)):
-        return parts
-    if len(named) < len(parts):
-        odd = next(i for i, part in enumerate(parts) if (part.action_names is None) != (parts[0].action_names is None))
-        raise ValueError(f"`parts` must all name their actions, or none, but part {odd} differs: prepare all alike.")
-    union = joined_names(named)
-    codes = [codes_in(union, names)[part.action] for part, names in zip(parts, named, strict=True)]
-    return [replace(part, action=own, action_names=union) for part, own in zip(parts, codes, strict=True)]
+    union, codes = joined_actions({f"part {i}": part.action_names for i, part in enumerate(parts)})
+    own = [codes.get(f"part {i}") for i in range(len(parts))]
+    return [
+        part if code is None else replace(part, action=code[part.action], action_names=union)
+        for part, code in zip(parts, own, strict=True)
+    ]
 
 
 def _same_ids(parts: Sequence[Transitions]) -> Sequence[Transitions]:
