@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from evaluation.test_shards import split
+from scipy.stats import t as student
 
 from benchmarks.trust.families import systems_build
 from benchmarks.trust.families.system import draw
@@ -76,6 +77,23 @@ def test_the_interval_covers_the_choice_of_the_ridge(monkeypatch: pytest.MonkeyP
     given = evaluate(found.log, gamma=found.gamma, **QUICK)
     assert chosen.value == given.value
     assert chosen.interval[0] < given.interval[0] < given.interval[1] < chosen.interval[1]
+
+
+def test_half_of_the_misses_are_left_to_the_choice_of_the_basis() -> None:
+    found = case(systems_build.queue, "mild", 2, 200)
+    targets = {"asked": found.log.target_prob, "logged more": 0.5 * (found.log.target_prob + found.log.behavior_prob)}
+    for features, share in (("auto", 0.5), (None, 1.0)):
+        one = evaluate(found.log, gamma=found.gamma, features=features, **QUICK)
+        half = student.ppf(1 - share * 0.05 / 2, one.estimate.freedom) * one.estimate.standard_error
+        assert one.interval == pytest.approx((one.value - half, one.value + half), rel=1e-12)
+        both = compare(found.log, targets, gamma=found.gamma, features=features, **QUICK)
+        assert both.evaluations["asked"].interval == pytest.approx(one.interval, rel=1e-9)
+        assert both.values.each >= 1 - share * 0.05
+
+
+def test_the_mean_return_rests_on_no_basis() -> None:
+    found = case(systems_build.queue, "mild", 2, 100)
+    assert evaluate(found.log, "behavior", gamma=found.gamma, **QUICK).estimate.share == 1.0
 
 
 def test_shards_give_what_memory_gives() -> None:

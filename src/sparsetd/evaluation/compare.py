@@ -203,14 +203,15 @@ def compare(
     own = {policy.name: policy for policy in found.policies}
     values = {name: policy.value for name, policy in own.items()}
     pairs = {(b, a): minus(values[b], values[a]) for a, b in combinations(values, 2)}
-    differences, (reference, *others) = Together.of(pairs, level), list(own)
+    share = found.first.basis.share
+    differences, (reference, *others) = Together.of(pairs, level, share=share), list(own)
     groups = {} if by is None else groups_of(found.log, by, cluster)
     # A policy is worse than another if the interval of their difference excludes 0.
     ends = {pair: differences.interval(pair) for pair in pairs}
     worse = {b for (_, b), (low, _) in ends.items() if low > 0} | {a for (a, _), (_, high) in ends.items() if high < 0}
     said = {name: policy.cautions for name, policy in own.items()}
     return Comparison(
-        values=Together.of(values, level),
+        values=Together.of(values, level, share=share),
         differences=differences,
         best_set=tuple(name for name in own if name not in worse),
         groups=by_group(found, groups) if groups and others else Together.of({}, level),

@@ -243,7 +243,13 @@ def _affordable(weight: Array) -> int:
 
 
 def robustness(
-    rows: Confounded, strengths: Callable[[], Columns], own: Value, logged: Value, level: float, limits: Ends
+    rows: Confounded,
+    strengths: Callable[[], Columns],
+    own: Value,
+    logged: Value,
+    level: float,
+    limits: Ends,
+    share: float,
 ) -> Robustness:
     """Γ* of the difference to the logged behaviour, which no confounding touches; `strengths` are `strengths_of`."""
     up = 1.0 if own[0] > logged[0] else -1.0
@@ -251,7 +257,7 @@ def robustness(
     def left(strength: float) -> float:
         """The distance of the difference's interval from 0, on the side of its sign; negative if it crosses 0."""
         value, moved = rows.bound(own, strength, "every", up, limits, SETTLED)
-        gain = Estimate.of_influence("", up * (value - logged[0]), up * (moved - logged[1]))
+        gain = Estimate.of_influence("", up * (value - logged[0]), up * (moved - logged[1])).sharing(share)
         return gain.interval(level)[0]
 
     tried, known = (1.0, *TRIED), cache(left)

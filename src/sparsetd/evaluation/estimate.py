@@ -39,6 +39,8 @@ class Estimate:
         Effective number of episodes, (Σw)²/Σw²: how evenly the episodes are weighted.
     freedom : float
         Degrees of freedom of the interval.
+    share : float
+        Share of the interval's misses that sampling may cause: 1, or less where the basis was chosen on the same log.
 
     Examples
     --------
@@ -53,6 +55,7 @@ class Estimate:
     standard_error: float
     n_effective: float
     freedom: float = 1.0
+    share: float = 1.0
 
     @classmethod
     def of_influence(
@@ -81,10 +84,15 @@ class Estimate:
         """This estimate with another effective number of episodes."""
         return replace(self, n_effective=n_effective)
 
+    def sharing(self, share: float) -> Estimate:
+        """This estimate with an interval of whose misses sampling may cause only a share."""
+        return replace(self, share=share)
+
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Student's interval at the given level."""
         check_level(level)
-        half = float(student.ppf(0.5 + level / 2, max(self.freedom, 1.0))) * self.standard_error
+        within = of_sampling(level, self.share)
+        half = float(student.ppf(0.5 + within / 2, max(self.freedom, 1.0))) * self.standard_error
         return self.value - half, self.value + half
 
 
@@ -92,6 +100,11 @@ def check_level(level: float) -> None:
     """Raise unless 0 < level < 1."""
     if not 0 < level < 1:
         raise ValueError(f"`level` must lie strictly between 0 and 1, but it is {level}: pass 0.95 for 95 %.")
+
+
+def of_sampling(level: float, share: float) -> float:
+    """The level at which an interval is drawn if sampling may cause only a share of its misses."""
+    return level if share == 1.0 else 1 - share * (1 - level)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,12 +116,15 @@ class Together(Mapping[Any, Estimate]):
     each: float
 
     @classmethod
-    def of(cls, values: Mapping[Any, Value], level: float, within: Mapping[Any, Array] | None = None) -> Together:
+    def of(
+        cls, values: Mapping[Any, Value], level: float, within: Mapping[Any, Array] | None = None, share: float = 1.0
+    ) -> Together:
         """Build from values with their influences. `within` says which clusters a key rests on; default: all."""
         named = {key: key if isinstance(key, str) else " − ".join(key) for key in values}
         estimates = {key: Estimate.of_influence(named[key], *value) for key, value in values.items()}
         columns = [moved if within is None else _padded(moved, within[key]) for key, (_, moved) in values.items()]
-        return cls(estimates, level, pointwise_level(np.column_stack(columns), level) if columns else level)
+        drawn = of_sampling(level, share)
+        return cls(estimates, level, pointwise_level(np.column_stack(columns), drawn) if columns else drawn)
 
     def __getitem__(self, key: Any) -> Estimate:
         return self.estimates[key]

@@ -118,6 +118,7 @@ class Judged:
     cautions: tuple[Caution, ...] = ()
     acts: dict[str, Any] | None = None
     robustness: Robustness | None = None
+    share: float = 1.0
 
     @property
     def overlap(self) -> Overlap:
@@ -131,11 +132,12 @@ class Judged:
     @property
     def estimate(self) -> Estimate:
         own = Estimate.of_influence("linear TD, all features", *self.value)
-        return own.resting_on(self.support.effective_episodes)
+        return own.resting_on(self.support.effective_episodes).sharing(self.share)
 
     @property
     def difference(self) -> Estimate:
-        return Estimate.of_influence("difference", *self.gain).resting_on(self.support.effective_episodes)
+        own = Estimate.of_influence("difference", *self.gain)
+        return own.resting_on(self.support.effective_episodes).sharing(self.share)
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,7 +238,8 @@ def _policy(first: First, k: int, chosen: Choice | None) -> Walk[Judged]:
     fit = Fit(k, model, folds, basis.views, basis.ridge(k), np.concatenate(found.influence))
     missed = yield from misfit(fit, found.extra, names, heavy)
     carried = support.support(found.weights, names[heavy], facts)
-    return Judged(log.target_names[k], log.targets[k].words, model, own, facts, carried, missed, own)
+    words = log.targets[k].words
+    return Judged(log.target_names[k], words, model, own, facts, carried, missed, own, share=basis.share)
 
 
 def _before_details(first: First) -> tuple[Choice, Array | None, list[LinearValue], Array]:
@@ -335,7 +338,9 @@ def _with_evidence(
     """The policy with its difference to the behaviour, a second opinion, and all cautions that apply."""
     log, settings = first.log, first.settings
     value = logged.observed if own.sample_mean else own.value
-    judged = replace(own, value=value, gain=minus(value, logged.value), acts=_acts(log.log, log.targets[k]))
+    share = 1.0 if own.sample_mean else own.share  # a mean of returns rests on no basis
+    acts = _acts(log.log, log.targets[k])
+    judged = replace(own, value=value, gain=minus(value, logged.value), acts=acts, share=share)
     if log.behavior is not None and not own.sample_mean:
         sample = log.sample.under(k).episodes
         args = (log.log, log.targets[k], log.behavior, log.features, settings.gamma, sample, log.hashes[: len(sample)])
@@ -395,4 +400,6 @@ def _robustness(first: First, logged: Logged, own: Judged, k: int, strengths: Ca
     if low <= 0 <= high:
         return Robustness(1.0, 1.0)
     rows = confounded(first.log, first.basis, k)
-    return None if rows is None else robustness(rows, strengths, own.value, logged.value, level, own.facts.possible())
+    if rows is None:
+        return None
+    return robustness(rows, strengths, own.value, logged.value, level, own.facts.possible(), own.share)

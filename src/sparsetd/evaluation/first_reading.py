@@ -145,6 +145,11 @@ class Basis:
         """The ridge of every column, with the constant, for the k-th policy; None without an automatic basis."""
         return None if self.built is None else self.built.ridges[k]
 
+    @property
+    def share(self) -> float:
+        """The share of an interval's misses that sampling may cause; the rest is spent on what the ridge may cost."""
+        return 1.0 if self.built is None else shrinkage.OF_SAMPLING
+
     def widened(self, k: int, value: Value) -> Value:
         """The value of the k-th policy, with influences that also cover the choices made in building the basis."""
         if self.built is None:

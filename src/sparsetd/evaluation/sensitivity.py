@@ -195,7 +195,7 @@ def sensitivity(
         for sign in (1.0, -1.0):
             end = own.value if rows is None else rows.bound(own.value, strength, kind, sign, own.facts.possible())
             gain = minus(end, found.logged.value)  # no confounding touches what the log earned
-            ends.append((Estimate.of_influence("bound", *end), Estimate.of_influence("bound", *gain)))
+            ends.append(tuple(Estimate.of_influence("bound", *each).sharing(own.share) for each in (end, gain)))
         low, high = ends
         if bounds:  # bounds must widen with Γ; where a rough fit made an end narrower, the one before it is kept
             before = bounds[-1]

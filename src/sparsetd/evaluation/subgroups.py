@@ -99,7 +99,7 @@ def by_group(found: Judgement, groups: Mapping[str, Array]) -> Together:
             each.append((value, influence))
         for own, judged in zip(found.policies[1:], each[1:], strict=True):
             values[label, own.name], within[label, own.name] = minus(judged, each[0]), inside
-    return Together.of(values, found.settings.level, within)
+    return Together.of(values, found.settings.level, within, basis.share)
 
 
 def _group_influence(part: Part, code: Array, models: Sequence[LinearValue], mean: bool) -> list[Array]:

@@ -16,7 +16,9 @@ loss is nearly flat, and therefore its least loss can be taken as it is.
 
 An interval that takes λ as given is too narrow where another λ might as well have been chosen and gives another value.
 So the choice is repeated on resampled logs (`shrunk`). The value may be off by the largest |v_λ − v| over the λ that
-these choose, and the interval has to cover all the same (`widening`).
+these choose, and the interval has to cover all the same (`widening`). The best λ is none of these in some logs: that
+takes half of the misses that an interval may have, and leaves the other half to sampling (`OF_SAMPLING`; Berger and
+Boos, 1994).
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ NEARLY_SINGULAR = 1e-6  # reciprocal of a condition number
 ROUNDING = 1e-9  # two losses are equal if they differ by no more than this share of the largest
 EMPTY = 1e-9  # a mean square counts as 0 if it is no more than this share of the largest
 DRAWS = 200  # resampled logs, for how sure the choice of λ is
+OF_SAMPLING = 0.5  # share of the misses of a 95 % interval: 1 in 40, as many as a λ outside the plausible ones may take
 CRITIC = 1e-3  # ridge of the critic's metric, in units of the mean squares of its functions
 
 
