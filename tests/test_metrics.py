@@ -196,8 +196,8 @@ def test_the_star_starts_at_the_known_error():
     mdp = star()
     assert metrics.exact_rmspbe(mdp, mdp.theta0) == pytest.approx(8.2214, abs=1e-4)
     for scale in (1e-6, 1.0, 1e6):  # what counts as a collinear feature does not depend on the unit
-        arrays = metrics.ExactSystem(mdp.transition, mdp.reward, scale * mdp.features, mdp.xi, mdp.gamma)
-        assert metrics.exact_mspbe(arrays, mdp.theta0 / scale) == pytest.approx(8.2214**2, abs=2e-3)
+        scaled = replace(mdp, features=scale * mdp.features)
+        assert metrics.exact_mspbe(scaled, mdp.theta0 / scale) == pytest.approx(8.2214**2, abs=2e-3)
     assert metrics.value_error(mdp, mdp.theta0) == pytest.approx(np.sqrt((6 * 9 + 144) / 7))
     assert metrics.exact_mspbe(mdp, np.zeros(8)) == 0.0
 
@@ -217,8 +217,6 @@ def test_exact_mspbe_is_the_distance_to_the_projected_bellman_image():
     difference = mdp.features @ (theta - coef)
     assert metrics.exact_mspbe(mdp, theta) == pytest.approx(mdp.xi @ difference**2)
     assert metrics.exact_neu(mdp, theta) == pytest.approx(np.sum((mdp.b - mdp.A @ theta) ** 2))
-    arrays = metrics.ExactSystem(mdp.transition, mdp.reward, mdp.features, mdp.xi, mdp.gamma)
-    assert metrics.exact_mspbe(arrays, theta) == pytest.approx(mdp.xi @ difference**2)
     lstd = np.linalg.solve(mdp.A, mdp.b)
     assert metrics.exact_mspbe(mdp, lstd) == pytest.approx(0.0, abs=1e-20)
     assert metrics.value_error(mdp, lstd) > 0.1
@@ -227,8 +225,7 @@ def test_exact_mspbe_is_the_distance_to_the_projected_bellman_image():
 def test_value_error_is_zero_at_the_truth():
     mdp = boyan_chain()
     assert metrics.value_error(mdp, mdp.theta_star) == pytest.approx(0.0, abs=1e-10)
-    arrays = metrics.ExactSystem(mdp.transition, mdp.reward, mdp.features, mdp.xi, mdp.gamma)
-    assert metrics.value_error(arrays, np.zeros(4)) == pytest.approx(np.sqrt(mdp.xi @ mdp.value**2))
+    assert metrics.value_error(mdp, np.zeros(4)) == pytest.approx(np.sqrt(mdp.xi @ mdp.value**2))
 
 
 @pytest.mark.parametrize("importance_sampled", [False, True])

@@ -8,10 +8,9 @@ import sys
 import numpy as np
 import pytest
 
-from sparsetd import LSTD
 from sparsetd._tools import progress
 from sparsetd.problems import random_mdp
-from sparsetd.selection import stability_selection, value_interval
+from sparsetd.selection import stability_selection
 
 
 class Terminal(io.StringIO):

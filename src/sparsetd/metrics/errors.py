@@ -1,15 +1,12 @@
 """Errors of a value function V_θ = φᵀθ, from data and exactly, and of a selection of features.
 
 The errors are functions of the expected update g(θ) = E[δ e], with the ratio in the trace e (e = ρφ without traces).
-From data they take a `Batch`. Without sampling they take anything that has A, b and C: a finite problem, or the arrays
-of a chain (`ExactSystem`).
+From data they take a `Batch`. Without sampling they take anything that has A, b and C, as a `FiniteMDP` has.
 """
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -131,45 +128,6 @@ def project_on_columns(phi: Array | sp.csr_array, v: Array) -> Array:
 # What is asked of a known problem: A = ΦᵀΞ(I − γP)Φ, b = ΦᵀΞR and C = ΦᵀΞΦ, or the true V as `value`, the `features`
 # of the states and their weights `xi`.
 Known = Any
-
-
-@dataclass(frozen=True, eq=False)
-class ExactSystem:
-    """The mean system and the values of a chain that is given as arrays.
-
-    Rows of P that may terminate sum to less than one.
-
-    >>> import numpy as np
-    >>> P, R = np.array([[0.0, 1.0], [0.0, 0.0]]), np.array([0.0, 1.0])
-    >>> ExactSystem(P, R, features=np.eye(2), xi=np.array([0.5, 0.5]), gamma=0.9).value
-    array([0.9, 1. ])
-    """
-
-    P: Array
-    R: Array
-    features: Array
-    xi: Array
-    gamma: float
-
-    @cached_property
-    def A(self) -> Array:
-        """ΦᵀΞ(I − γP)Φ."""
-        return (self.features.T * self.xi) @ (self.features - self.gamma * self.P @ self.features)
-
-    @cached_property
-    def b(self) -> Array:
-        """ΦᵀΞR."""
-        return (self.features.T * self.xi) @ self.R
-
-    @cached_property
-    def C(self) -> Array:
-        """ΦᵀΞΦ."""
-        return (self.features.T * self.xi) @ self.features
-
-    @cached_property
-    def value(self) -> Array:
-        """(I − γP)⁻¹R."""
-        return np.linalg.solve(np.eye(len(self.P)) - self.gamma * self.P, self.R)
 
 
 def exact_mspbe(problem: Known, theta: Array) -> float:
