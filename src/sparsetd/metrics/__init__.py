@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = lazily(
     __name__,
     {
-        "errors": "SupportScores exact_mspbe exact_neu exact_rmspbe mspbe neu rmspbe support_scores td_errors value_error",
+        "errors": "SupportScores exact_mspbe exact_neu exact_rmspbe mspbe neu rmspbe support_scores "
+        "td_errors value_error",
         "saddle": "dual_value duality_gap mean_adjoint mean_residual primal_value residual_norm saddle_objective",
     },
     {"ExactSystem": "sparsetd.problems.FiniteMDP.chain(P, R, features, gamma, start, weights=xi)"},
