@@ -15,8 +15,7 @@ from sparsetd.operators import td
 from sparsetd.penalties import L1, GroupL1
 from sparsetd.selection.elimination import MeanSystem, select
 from sparsetd.selection.episodes import clusters, episode_folds
-from sparsetd.selection.moments import FoldMoments
-from sparsetd.selection.path import SparsePath, choose, held_out_errors, solved
+from sparsetd.selection.path import FoldSums, SparsePath, choose, held_out_errors, solved
 from sparsetd.solvers.mean import mean_operator, refit, selected_rows, without
 from sparsetd.solvers.rows import RowState
 from sparsetd.solvers.saddle import SUPPORT_TOLERANCE, Family, FitNorm, Saddle, Units, rho_grid, solve
@@ -134,8 +133,7 @@ class Chosen(Saddle):
         if rho_max == 0.0 or n < 2:  # θ = 0 for every ρ_θ, or nothing to hold out
             rhos, errors = np.array([0.1 * rho_max or 1.0]), np.zeros((1, by.n_folds))
         else:
-            moments = FoldMoments(table, batch, fold)
-            errors = held_out_errors(others, moments, rhos, rho_max if given is None else None)
+            errors = held_out_errors(others, FoldSums(table, batch, fold), rhos, rho_max if given is None else None)
         rho = float(rhos[choose(errors, by.choice != "best")])
         solution = self.solution(family.problem(rho), state, table, batch, units)
         solution.extras |= {"rho_theta": rho, "rho_max": rho_max, "rhos": rhos, "cv_errors": errors}
