@@ -43,7 +43,8 @@ def test_an_old_name_says_where_it_is_now(old: str, new: str) -> None:
 
 
 def test_what_moved_to_the_reproduction_says_so() -> None:
-    for package, name in ((control, "actor_critic"), (control, "SoftmaxActor"), (problems, "triple_link")):
+    moved = ((control, "actor_critic"), (control, "SoftmaxActor"), (problems, "triple_link"), (metrics, "duality_gap"))
+    for package, name in moved:
         with pytest.raises(AttributeError, match=f"{name} is now reproduction.* in a clone"):
             getattr(package, name)
 

@@ -1,4 +1,4 @@
-"""Errors of a value function V_θ = φᵀθ, from data and exactly, and of a selection of features.
+"""Errors of a value function V_θ = φᵀθ, from data and exactly.
 
 The errors are functions of the expected update g(θ) = E[δ e], with the ratio in the trace e (e = ρφ without traces).
 From data they take a `Batch`. Without sampling they take anything that has A, b and C, as a `FiniteMDP` has.
@@ -7,7 +7,7 @@ From data they take a `Batch`. Without sampling they take anything that has A, b
 from __future__ import annotations
 
 import warnings
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -184,41 +184,3 @@ def value_error(problem: Known, theta: Array) -> float:
     True
     """
     return float(np.sqrt(problem.xi @ (problem.features @ theta - problem.value) ** 2))
-
-
-# --- of a selection --------------------------------------------------------------------------------------------------
-
-
-class SupportScores(NamedTuple):
-    """Precision, recall and their harmonic mean.
-
-    >>> SupportScores(precision=0.5, recall=1.0, f1=2 / 3).recall
-    1.0
-    """
-
-    precision: float
-    recall: float
-    f1: float
-
-
-def support_scores(selected: Array, relevant: Array) -> SupportScores:
-    """Compare the selected features with the relevant ones.
-
-    precision = hits/|selected|, recall = hits/|relevant|, F1 = 2 hits/(|selected| + |relevant|).
-
-    Both arguments are masks or coefficients (non-zero means selected: no threshold is applied). 0/0 counts as 1:
-    nothing was to be found, and nothing wrong was.
-
-    >>> import numpy as np
-    >>> support_scores(np.array([0.0, -1.5, 0.2]), relevant=np.array([False, True, False]))
-    SupportScores(precision=0.5, recall=1.0, f1=0.6666666666666666)
-    """
-    chosen, true = np.asarray(selected) != 0, np.asarray(relevant) != 0
-    if chosen.shape != true.shape:
-        raise ValueError(f"selected has shape {chosen.shape} but relevant has {true.shape}: pass one entry per feature")
-    hits, n_chosen, n_true = int((chosen & true).sum()), int(chosen.sum()), int(true.sum())
-    return SupportScores(_share(hits, n_chosen), _share(hits, n_true), _share(2 * hits, n_chosen + n_true))
-
-
-def _share(part: int, whole: int) -> float:
-    return part / whole if whole else 1.0
