@@ -18,7 +18,7 @@ from sparsetd.selection.episodes import clusters, episode_folds
 from sparsetd.selection.path import FoldSums, SparsePath, choose, held_out_errors, solved
 from sparsetd.solvers.mean import mean_operator, refit, selected_rows, without
 from sparsetd.solvers.rows import RowState
-from sparsetd.solvers.saddle import SUPPORT_TOLERANCE, Family, FitNorm, Saddle, Units, rho_grid, solve
+from sparsetd.solvers.saddle import SUPPORT_TOLERANCE, Family, FitNorm, Saddle, Units, rho_grid
 from sparsetd.system import Array, Batch, Solution, Table
 
 ROWS_EACH = 4  # with fewer rows for each feature than this, the path first proposes some features
@@ -144,17 +144,14 @@ class Chosen(Saddle):
     ) -> tuple[Solution, float]:
         """The minimiser at the largest ρ_θ that lets in every kept feature; the answer is LSTD on these features."""
         d, kept = batch.n_features, chosen_features(table, batch, family) if self.kept is None else self.kept
-        for rho in rhos:
-            problem = family.problem(float(rho))
-            outcome = solve(problem, tol=SUPPORT_TOLERANCE, columns=family.columns, polish=False)
-            if np.all(outcome.point.x[-d:][kept] != 0):
-                break
-        solution = self.solution(problem, state, table, batch, units)
+        path = zip(rhos, family.solutions(rhos, SUPPORT_TOLERANCE, polish=False), strict=True)
+        rho = float(next((rho for rho, point in path if np.all(point.x[-d:][kept] != 0)), rhos[-1]))
+        solution = self.solution(family.problem(rho), state, table, batch, units)
         if self.refit:
             theta = np.zeros(d)
             theta[kept] = refit(table, batch, kept) if len(kept) else 0.0
             solution.coef = units.back(theta).astype(state.dtype)
-        return solution, float(rho)
+        return solution, rho
 
 
 def chosen_features(table: Table, batch: Batch, family: Family) -> Array:
