@@ -205,7 +205,7 @@ def formed(system: MeanOperator, last: Array | None = None, chunk: int | None = 
             earned[i] += rows[i].T @ (weight * system.batch.reward[some][kept])
         for left, right in products:
             sums[left, right] += dense(scaled(weight, rows[left]).T @ mixed(right, rows))
-    A = np.zeros((k, d, k, d))
+    A: Array = np.zeros((k, d, k, d))
     for product, places in products.items():
         for row, column, factor in places:
             A[row, :, column, :] += factor * sums[product]
