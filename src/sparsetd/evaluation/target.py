@@ -147,11 +147,6 @@ class Question:
 
 def pose(log: Transitions, target: Any = None, *, classifier: Any = None) -> Question:
     """Bring a log and a target policy together."""
-    if not isinstance(log, Transitions):
-        raise TypeError(
-            f"A {type(log).__name__} is not a log yet: read it with `sparsetd.read(…)` or, if it holds text or gaps, "
-            "with `sparsetd.prepare(…).transitions`."
-        )
     asked = Target.of(target, log)
     if asked.form is None and not asked.of_logged:
         return Question(replace(log, ratio=np.ones(len(log))), asked)
