@@ -200,7 +200,6 @@ MUTANTS = (
     ),
     Mutant(GAP, "magnitude(z)[hard] / self.terms.l1[hard]", "magnitude(z)[hard] * 0.5", METRIC),
     Mutant(GAP, "{1.0: np.inf, 2.0: 2, np.inf: 1}[self.m]", "self.m", METRIC),
-    Mutant("metrics/saddle.py", "return max(0.0, point.dual, -float(best.fun))", "return max(0.0, point.dual)", METRIC),
     # Selection.
     Mutant(
         "selection/intervals.py",

@@ -250,9 +250,7 @@ def coverage(rng: Rng, quick: bool) -> list[bool]:
     ]
     for name, mdp, horizon, n in cases:
         hits = np.array([covered(mdp, horizon, n, rng) for _ in range(40 if quick else 500)])
-        for column, what in enumerate(
-            ("policy, sandwich", "policy, bootstrap", "states, sandwich", "states, bootstrap")
-        ):
+        for column, what in enumerate(("policy", "states")):
             share = float(hits[:, column].mean())
             tolerance = 0.05 if quick else 0.0
             low, high = 0.92 - tolerance, 0.98 + tolerance
@@ -273,17 +271,8 @@ def covered(mdp: FiniteMDP, horizon: int | None, n: int, rng: Rng) -> list[float
     at = np.hstack([mdp.features, np.zeros((mdp.n_states, 12))])[reached]
     out = []
     for asked, truth in ((None, np.array([mdp.start @ mdp.value])), (at, mdp.value[reached])):
-        for method in ("sandwich", "bootstrap"):
-            interval = value_interval(
-                model,
-                *rows(batch),
-                at=asked,
-                method=method,
-                n_draws=300,
-                random_state=int(rng.integers(2**31)),
-                **log_columns(batch),
-            )
-            out.append(float(np.mean((interval.low <= truth) & (truth <= interval.high))))
+        interval = value_interval(model, *rows(batch), at=asked, **log_columns(batch))
+        out.append(float(np.mean((interval.low <= truth) & (truth <= interval.high))))
     return out
 
 

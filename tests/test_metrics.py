@@ -1,4 +1,4 @@
-"""Metrics against literal matrices, exact problems and CVXPY."""
+"""Metrics and the paper's objective against literal matrices, exact problems and CVXPY."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from reproduction import objective
 from sparsetd import SparseTD, metrics
 from sparsetd.operators import td
 from sparsetd.penalties import GroupL1, Ridge
@@ -133,12 +134,12 @@ def test_matrix_free_products_equal_the_matrices(table):
     A, b = mean_system(table, batch)
     x, y = rng.normal(size=(2, table.n_blocks, 5))
     for data in (batch, as_sparse(batch)):
-        np.testing.assert_allclose(metrics.mean_residual(table, data, x).ravel(), A @ x.ravel() - b, atol=1e-12)
-        np.testing.assert_allclose(metrics.mean_adjoint(table, data, y).ravel(), A.T @ y.ravel(), atol=1e-12)
+        np.testing.assert_allclose(objective.mean_residual(table, data, x).ravel(), A @ x.ravel() - b, atol=1e-12)
+        np.testing.assert_allclose(objective.mean_adjoint(table, data, y).ravel(), A.T @ y.ravel(), atol=1e-12)
     for m in (1, 2, np.inf):
         expected = np.linalg.norm(A @ x.ravel() - b, ord=m)
-        assert metrics.residual_norm(table, batch, x, "inf" if m == np.inf else m) == pytest.approx(expected)
-    assert metrics.residual_norm(table, batch, x) == pytest.approx(np.linalg.norm(A @ x.ravel() - b))
+        assert objective.residual_norm(table, batch, x, "inf" if m == np.inf else m) == pytest.approx(expected)
+    assert objective.residual_norm(table, batch, x) == pytest.approx(np.linalg.norm(A @ x.ravel() - b))
 
 
 def test_saddle_objective_is_below_the_primal_value():
@@ -147,12 +148,12 @@ def test_saddle_objective_is_below_the_primal_value():
     A, b = mean_system(table, batch)
     x, y = rng.normal(size=(2, 2, 5))
     y /= np.linalg.norm(y)
-    value = metrics.saddle_objective(table, batch, x, y, penalty)
+    value = objective.saddle_objective(table, batch, x, y, penalty)
     assert value == pytest.approx(y.ravel() @ (A @ x.ravel() - b) + 0.2 * np.abs(x[0]).sum() + 0.1 * np.abs(x[1]).sum())
-    assert value <= metrics.primal_value(table, batch, x, penalty)
-    r = metrics.mean_residual(table, batch, x)
-    best = metrics.saddle_objective(table, batch, x, r / np.linalg.norm(r), penalty)
-    assert best == pytest.approx(metrics.primal_value(table, batch, x, penalty))
+    assert value <= objective.primal_value(table, batch, x, penalty)
+    r = objective.mean_residual(table, batch, x)
+    best = objective.saddle_objective(table, batch, x, r / np.linalg.norm(r), penalty)
+    assert best == pytest.approx(objective.primal_value(table, batch, x, penalty))
 
 
 @pytest.mark.parametrize("m", [1, 2, "inf"])
@@ -183,21 +184,21 @@ def test_the_gap_closes_at_the_saddle_point_and_never_overstates(m, penalty, fac
     x_best, y_best = x.value.reshape(2, 5), residual.dual_value.reshape(2, 5)
     y_best = y_best if np.vdot(y_best, A @ x.value - b) >= 0 else -y_best
     options = {"penalty": penalty, "fit_norm": m, "factor": factor}
-    assert metrics.primal_value(table, batch, x_best, **options) == pytest.approx(best, abs=1e-6)
-    assert abs(metrics.duality_gap(table, batch, x_best, y_best, **options)) < 1e-5
+    assert objective.primal_value(table, batch, x_best, **options) == pytest.approx(best, abs=1e-6)
+    assert abs(objective.duality_gap(table, batch, x_best, y_best, **options)) < 1e-5
     for _ in range(20):
         x_any, y_any = rng.normal(size=(2, 2, 5))
-        assert 0 <= metrics.dual_value(table, batch, y_any, **options) <= best + 1e-7
-        suboptimality = metrics.primal_value(table, batch, x_any, **options) - best
-        assert metrics.duality_gap(table, batch, x_any, y_any, **options) >= suboptimality - 1e-7
+        assert 0 <= objective.dual_value(table, batch, y_any, **options) <= best + 1e-7
+        suboptimality = objective.primal_value(table, batch, x_any, **options) - best
+        assert objective.duality_gap(table, batch, x_any, y_any, **options) >= suboptimality - 1e-7
 
 
 def test_the_star_starts_at_the_known_error():
     mdp = star()
     assert metrics.exact_rmspbe(mdp, mdp.theta0) == pytest.approx(8.2214, abs=1e-4)
     for scale in (1e-6, 1.0, 1e6):  # what counts as a collinear feature does not depend on the unit
-        arrays = metrics.ExactSystem(mdp.transition, mdp.reward, scale * mdp.features, mdp.xi, mdp.gamma)
-        assert metrics.exact_mspbe(arrays, mdp.theta0 / scale) == pytest.approx(8.2214**2, abs=2e-3)
+        scaled = replace(mdp, features=scale * mdp.features)
+        assert metrics.exact_mspbe(scaled, mdp.theta0 / scale) == pytest.approx(8.2214**2, abs=2e-3)
     assert metrics.value_error(mdp, mdp.theta0) == pytest.approx(np.sqrt((6 * 9 + 144) / 7))
     assert metrics.exact_mspbe(mdp, np.zeros(8)) == 0.0
 
@@ -217,8 +218,6 @@ def test_exact_mspbe_is_the_distance_to_the_projected_bellman_image():
     difference = mdp.features @ (theta - coef)
     assert metrics.exact_mspbe(mdp, theta) == pytest.approx(mdp.xi @ difference**2)
     assert metrics.exact_neu(mdp, theta) == pytest.approx(np.sum((mdp.b - mdp.A @ theta) ** 2))
-    arrays = metrics.ExactSystem(mdp.transition, mdp.reward, mdp.features, mdp.xi, mdp.gamma)
-    assert metrics.exact_mspbe(arrays, theta) == pytest.approx(mdp.xi @ difference**2)
     lstd = np.linalg.solve(mdp.A, mdp.b)
     assert metrics.exact_mspbe(mdp, lstd) == pytest.approx(0.0, abs=1e-20)
     assert metrics.value_error(mdp, lstd) > 0.1
@@ -227,8 +226,7 @@ def test_exact_mspbe_is_the_distance_to_the_projected_bellman_image():
 def test_value_error_is_zero_at_the_truth():
     mdp = boyan_chain()
     assert metrics.value_error(mdp, mdp.theta_star) == pytest.approx(0.0, abs=1e-10)
-    arrays = metrics.ExactSystem(mdp.transition, mdp.reward, mdp.features, mdp.xi, mdp.gamma)
-    assert metrics.value_error(arrays, np.zeros(4)) == pytest.approx(np.sqrt(mdp.xi @ mdp.value**2))
+    assert metrics.value_error(mdp, np.zeros(4)) == pytest.approx(np.sqrt(mdp.xi @ mdp.value**2))
 
 
 @pytest.mark.parametrize("importance_sampled", [False, True])
@@ -239,36 +237,20 @@ def test_empirical_errors_tend_to_the_exact_ones(importance_sampled):
     assert metrics.neu(batch, theta) == pytest.approx(metrics.exact_neu(mdp, theta), rel=0.05)
 
 
-@pytest.mark.parametrize(
-    ("selected", "relevant", "expected"),
-    [
-        ([1, 1, 0, 0], [1, 0, 1, 0], (0.5, 0.5, 0.5)),
-        ([0.2, -3.0, 0.0, 1e-300], [1, 1, 0, 0], (2 / 3, 1.0, 0.8)),
-        ([0, 0], [1, 1], (1.0, 0.0, 0.0)),
-        ([1, 0], [0, 0], (0.0, 1.0, 0.0)),
-        ([0, 0], [0, 0], (1.0, 1.0, 1.0)),
-    ],
-)
-def test_support_scores(selected, relevant, expected):
-    assert metrics.support_scores(np.array(selected), np.array(relevant)) == pytest.approx(expected)
-
-
 def test_bad_arguments_are_named():
     batch = random_batch()
     with pytest.raises(ValueError, match=r"x has shape \(5,\): pass shape \(2, 5\)"):
-        metrics.mean_residual(tdc_table(), batch, np.ones(5))
+        objective.mean_residual(tdc_table(), batch, np.ones(5))
     for norm in (3, "rmspbe"):
         with pytest.raises(ValueError, match=f'fit_norm must be 1, 2 or "inf", got {norm!r}'):
-            metrics.residual_norm(td_table(), batch, np.ones(5), norm)
-    with pytest.raises(ValueError, match="one entry per feature"):
-        metrics.support_scores(np.ones(3), np.ones(4))
+            objective.residual_norm(td_table(), batch, np.ones(5), norm)
 
     class Grouped(Weights):
         def shrinkage(self, n_blocks):  # noqa: ARG002
             return None
 
     with pytest.raises(TypeError, match="needs the conjugate of the penalty, which Grouped does not have"):
-        metrics.dual_value(td_table(), batch, np.ones((1, 5)), Grouped((1.0,)))
+        objective.dual_value(td_table(), batch, np.ones((1, 5)), Grouped((1.0,)))
 
 
 def test_a_group_penalty_has_a_gap_too():
@@ -276,10 +258,10 @@ def test_a_group_penalty_has_a_gap_too():
     model = SparseTD(gamma=0.9, groups=[0, 0, 1, 1, 1], rho_theta=0.05, eta=1e-9, standardize=False)
     rows = {"discount": batch.discount, "ratio": batch.ratio, "start": batch.start, "interest": batch.interest}
     model.fit(batch.phi, batch.reward, batch.phi_next, **rows)
-    gap = metrics.duality_gap(td(), batch, model.coef_, model.dual_, penalty)
+    gap = objective.duality_gap(td(), batch, model.coef_, model.dual_, penalty)
     assert model.support_.any()
     assert gap == pytest.approx(model.dual_gap_, abs=1e-9)
-    assert metrics.duality_gap(td(), batch, model.coef_ + 0.1, model.dual_, penalty) > 1e-3
+    assert objective.duality_gap(td(), batch, model.coef_ + 0.1, model.dual_, penalty) > 1e-3
 
 
 def test_with_a_quadratic_part_the_best_multiple_of_y_is_found():
@@ -289,7 +271,7 @@ def test_with_a_quadratic_part_the_best_multiple_of_y_is_found():
     duals = -(shares * y) @ mean_b - ((shares * y) @ mean_A) ** 2 @ np.full(5, 1 / (2 * 0.2))
     best = duals[shares[:, 0] >= 0].max()
     sign = 1.0 if best > 0 else -1.0
-    found = metrics.dual_value(td(), batch, sign * y, penalty)
+    found = objective.dual_value(td(), batch, sign * y, penalty)
     assert found == pytest.approx(duals[sign * shares[:, 0] >= 0].max(), rel=1e-5)
     assert found > 0.0
     assert found > duals[-1 if sign > 0 else 0] + 1e-6

@@ -8,10 +8,9 @@ import sys
 import numpy as np
 import pytest
 
-from sparsetd import LSTD
 from sparsetd._tools import progress
 from sparsetd.problems import random_mdp
-from sparsetd.selection import stability_selection, value_interval
+from sparsetd.selection import stability_selection
 
 
 class Terminal(io.StringIO):
@@ -86,19 +85,6 @@ def test_a_bar_is_closed_where_the_work_is_given_up(monkeypatch: pytest.MonkeyPa
     assert next(rows) == 0
     rows.close()
     assert len(closed) == 1
-
-
-def test_the_bootstrap_counts_its_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "EVERY", 0.0)
-    rng = np.random.default_rng(0)
-    log = random_mdp(rng, n_features=5).trajectory(200, rng, horizon=10)
-    rows = (log.phi, log.reward, log.phi_next)
-    model, said = LSTD().fit(*rows, start=log.start), io.StringIO()
-    with progress.shown(said):
-        value_interval(model, *rows, start=log.start, method="bootstrap", n_draws=120, random_state=0)
-    assert [line.split(",")[0] for line in said.getvalue().splitlines()] == [
-        f"sets of 50 draws: {k} of 3" for k in (1, 2, 3)
-    ]
 
 
 def test_stability_selection_counts_its_halves(monkeypatch: pytest.MonkeyPatch) -> None:

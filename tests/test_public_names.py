@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import sparsetd
-from sparsetd import control, estimators, problems
+from sparsetd import control, estimators, features, metrics, problems
 
 
 @pytest.mark.parametrize("name", sparsetd.__all__)
@@ -43,8 +43,18 @@ def test_an_old_name_says_where_it_is_now(old: str, new: str) -> None:
 
 
 def test_what_moved_to_the_reproduction_says_so() -> None:
-    for package, name in ((control, "actor_critic"), (control, "SoftmaxActor"), (problems, "triple_link")):
+    moved = ((control, "actor_critic"), (control, "SoftmaxActor"), (problems, "triple_link"), (metrics, "duality_gap"))
+    for package, name in moved:
         with pytest.raises(AttributeError, match=f"{name} is now reproduction.* in a clone"):
+            getattr(package, name)
+
+
+def test_what_another_name_does_as_well_says_which() -> None:
+    for package, name, new in (
+        (features, "ActionBlocks", "action_blocks"),
+        (metrics, "ExactSystem", "FiniteMDP.chain"),
+    ):
+        with pytest.raises(AttributeError, match=f"{name} is now .*{new}"):
             getattr(package, name)
 
 

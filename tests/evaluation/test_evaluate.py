@@ -95,7 +95,6 @@ def test_everything_a_reader_needs_is_there(result):
         "effective_episodes",
         "effective_rows",
         "negative_share",
-        "regions",
         "n_used",
         "ess",
         "max_ratio",

@@ -110,7 +110,7 @@ def test_on_policy_everything_is_the_mean_return():
         found = estimate(name, same)
         assert found.value == pytest.approx(same.returns.mean(), abs=1e-12)
         assert found.standard_error == pytest.approx(same.returns.std(ddof=1) / np.sqrt(len(same)), rel=1e-9)
-    assert same.ess == pytest.approx(len(same))
+    assert Facts.of_episodes(same).weights.ess == pytest.approx(len(same))
 
 
 def sample(rng, n):
@@ -163,7 +163,7 @@ def test_an_episode_with_all_the_weight_is_no_certainty():
 
 def test_zero_ratios_leave_nothing_to_weigh():
     nothing = Episodes.of_log(LOG, GAMMA, np.zeros(len(LOG)))
-    assert nothing.ess == 0.0
+    assert Facts.of_episodes(nothing).weights.ess == 0.0
     assert estimate("PDIS", nothing).value == 0.0
     for name in ("WIS", "WPDIS"):
         found = estimate(name, nothing)

@@ -13,7 +13,7 @@ from sparsetd.evaluation.choice import mean_system
 from sparsetd.evaluation.episodes import Episodes, Facts
 from sparsetd.evaluation.linear import LinearValue, second_way, sums_of, verify
 from sparsetd.evaluation.reading import Ask, Part
-from sparsetd.evaluation.support import support, weights
+from sparsetd.evaluation.support import support, weight_sums
 from sparsetd.features.featurize import featurize
 from sparsetd.logs import Transitions
 
@@ -140,36 +140,26 @@ def test_the_value_is_the_weighted_sum_of_the_rewards(seed):
     assert abs(model.weights(part) @ (other.ratio * other.reward) - again.value) <= 1e-10 * np.abs(terms).sum()
 
 
-def supported(model, part, names, order):
-    ask = weights(model, order, *sums_of(part).centre_and_spread())
-    return support(asked(part, ask), names[order], Facts.of(part))
+def supported(model, part):
+    return support(asked(part, Ask(weight_sums, (model,))), Facts.of(part))
 
 
 def test_support_counts_the_weights_of_rows_and_episodes():
     part = part_of(walks(5))
     model = LinearValue.solve(sums_of(part))
-    found = supported(model, part, np.array(["a", "b", "c"]), np.array([2, 0]))
+    found = supported(model, part)
     weighed = model.weights(part) * part.batch.ratio
     of = [np.abs(weighed[part.episodes.of == i]).sum() for i in range(40)]
     assert found.effective_rows == pytest.approx(np.abs(weighed).sum() ** 2 / (weighed**2).sum())
     assert found.effective_episodes == pytest.approx(np.sum(of) ** 2 / np.sum(np.square(of)))
     assert found.negative == pytest.approx(-weighed[weighed < 0].sum() / np.abs(weighed).sum())
-    assert [r["feature"] for r in found.regions] == ["c"] * 3 + ["a"] * 3
-    for name in "ca":
-        mine = [r for r in found.regions if r["feature"] == name]
-        assert sum(r["log"] for r in mine) == pytest.approx(1.0)
-        assert sum(r["target"] for r in mine) == pytest.approx(1.0)
-    n_low = round(found.regions[0]["log"] * len(part.batch))
-    assert abs(n_low - len(part.batch) / 3) <= 2  # as near as the bins allow
-    low = np.argsort(part.batch.phi[:, 2], kind="stable")[:n_low]
-    assert found.regions[0]["target"] == pytest.approx(weighed[low].sum() / weighed.sum())
 
 
 def test_a_log_of_the_target_itself_that_ends_at_once_counts_every_episode():
     """One step, ρ = 1 and no feature: every ω is 1/n."""
     log = walks(0, lengths=(1,) * 30, cut=False)
     part = Part.of(featurize(log, None, GAMMA), Episodes.of_log(log, GAMMA), np.arange(0), np.ones((1, 30))).under(0)
-    found = supported(LinearValue.solve(sums_of(part)), part, np.array([]), np.array([], dtype=int))
+    found = supported(LinearValue.solve(sums_of(part)), part)
     assert (found.effective_rows, found.effective_episodes) == (pytest.approx(30), pytest.approx(30))
     assert found.negative == 0.0
 

@@ -69,10 +69,9 @@ RULE = "B if lactate > 2; else none"
 def test_all_forms_of_one_policy_are_one(form: object) -> None:
     question = pose(LOG, form)
     np.testing.assert_array_equal(question.log.target_prob, TABLE[np.arange(len(LOG)), LOG.action])
-    here, after = probabilities(question.asked, LOG, None)
-    np.testing.assert_array_equal(here, TABLE)
-    alive = np.flatnonzero(~LOG.terminated)
-    np.testing.assert_array_equal(after[alive], TABLE[alive + 1])
+    table, rest = question.asked.shares(LOG)
+    np.testing.assert_array_equal(table, TABLE)
+    assert not rest.any()
 
 
 def test_a_frame_of_probabilities_is_read_by_name() -> None:
@@ -196,14 +195,6 @@ def test_what_is_no_target_is_said(form: object, said: str) -> None:
         pose(LOG, form)
 
 
-def test_an_array_says_nothing_about_a_state_behind_its_rows() -> None:
-    cut = replace(LOG, terminated=np.zeros(len(LOG), bool), truncated=LOG.terminated)
-    with pytest.raises(ValueError, match="pass a function"):
-        probabilities(Target.of(TABLE, cut), cut, None)
-    with pytest.raises(ValueError, match="logged actions only"):
-        probabilities(Target.of(np.full(len(LOG), 0.3), LOG), LOG, None)
-
-
 def test_what_was_done_is_estimated_for_estimators_that_ask_about_all_actions() -> None:
     behavior = estimate_behavior(LOG)
     here, after = probabilities(Target.of("B if lactate > 2", LOG), LOG, behavior)
@@ -212,7 +203,7 @@ def test_what_was_done_is_estimated_for_estimators_that_ask_about_all_actions() 
     alive = np.flatnonzero(~LOG.terminated)
     np.testing.assert_allclose(after[alive], here[alive + 1])
     turned = replace(LOG, action=1 - LOG.action, action_names=NAMES[::-1])
-    other, _ = probabilities(Target.of("B if lactate > 2", turned), turned, behavior.model)
+    other, _ = probabilities(Target.of("B if lactate > 2", turned), turned, behavior)
     np.testing.assert_allclose(other[:, ::-1], here)
 
 

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sparsetd.features import ActionBlocks, Basis, Fourier, Polynomial, RBFGrid, Tabular, TileCoding, action_blocks
+from sparsetd.features import Basis, Fourier, Polynomial, RBFGrid, Tabular, TileCoding, action_blocks
 
 LOW, HIGH = np.array([-1.2, -0.07]), np.array([0.6, 0.07])
 BOX = {"low": LOW, "high": HIGH}
@@ -182,7 +182,6 @@ def test_tabular_numbers_joint_states() -> None:
         (lambda: TileCoding(8, 8, hash_size=5).fit([[0.0]]), "`hash_size` must be at least n_tilings"),
         (lambda: TileCoding(8, (2, 3)).fit([[0.0]]), "`n_tiles` must be a number or 1 numbers"),
         (lambda: TileCoding(8, 99).fit(np.zeros((1, 5))), "hash them"),
-        (lambda: ActionBlocks(n_actions=2).fit([[0.0, 1]]).transform([[0.0, 1], [0.0, 2]]), "row 1 holds 2"),
     ],
 )
 def test_bad_settings_get_one_sentence(make, message: str) -> None:  # type: ignore[no-untyped-def]
@@ -230,19 +229,6 @@ def test_action_blocks_are_kronecker_products(sparse: bool) -> None:
     out = action_blocks(sp.csr_matrix(phi) if sparse else phi, w)
     assert sp.issparse(out) == sparse
     np.testing.assert_allclose(_dense(out), [np.kron(a, b) for a, b in zip(w, phi, strict=True)], rtol=1e-15)
-
-
-def test_action_blocks_as_a_transformer() -> None:
-    X = np.column_stack([states(5), [0, 2, 1, 0, 2]])
-    blocks = ActionBlocks(Fourier(1, **BOX)).fit(X)
-    out = blocks.transform(X)
-    phi = Fourier(1, **BOX).fit(X[:, :2]).transform(X[:, :2])
-    np.testing.assert_array_equal(out.reshape(5, 3, 4)[np.arange(5), [0, 2, 1, 0, 2]], phi)
-    assert np.count_nonzero(out.reshape(5, 3, 4).any(axis=2).sum(axis=1) - 1) == 0
-    assert list(blocks.get_feature_names_out(["x", "v", "a"])[[1, 11]]) == ["cos(pi*(v))[a=0]", "cos(pi*(x+v))[a=2]"]
-    plain = ActionBlocks(n_actions=3).fit(X)
-    assert plain.transform(X).shape == (5, 6)
-    assert list(plain.get_feature_names_out()) == [f"x{i}[a={a}]" for a in range(3) for i in range(2)]
 
 
 @pytest.mark.parametrize("features", [Fourier(3), RBFGrid(), Polynomial(9), TileCoding()])

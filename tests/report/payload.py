@@ -42,10 +42,6 @@ def example_payload() -> dict:
         "effective_episodes": 812.0,
         "effective_rows": 6904.0,
         "negative_share": 0.012,
-        "regions": [
-            {"feature": "SOFA", "region": k, "of": 3, "log": 1 / 3, "target": share}
-            for k, share in enumerate((0.41, 0.33, 0.26))
-        ],
         "ess": 69.4,
         "ess_rows": 9012.0,
         "max_ratio": 24.7,

@@ -16,8 +16,7 @@ from sparsetd.estimators.sparse_td import SparseTD
 from sparsetd.problems import random_mdp, with_noise_features
 from sparsetd.selection import SparseTDSelect, rho_max, sparse_td_path
 from sparsetd.selection.episodes import clusters, episode_folds, episode_of
-from sparsetd.selection.moments import FoldMoments
-from sparsetd.selection.path import choose
+from sparsetd.selection.path import FoldSums, choose
 from sparsetd.solvers.mean import refit, selected_rows
 from sparsetd.system import mean_system
 
@@ -95,15 +94,20 @@ def test_the_refit_is_lstd_on_the_support() -> None:
 def test_held_out_errors_are_the_projected_bellman_error_of_lstd_on_the_other_folds() -> None:
     _, _, batch = log(4)
     features, folds, table = np.array([5, 0, 2]), episode_folds(batch.start, 3), SparseTD(lam=0.5).triple()[0]
-    moments = FoldMoments(table, batch, folds)
-    moments.slots(np.array([0, 7]))  # what is known already must not be mixed up with what comes
-    slots, held = moments.slots(features), folds == 1
-    theta = moments.without(1, slots)
+    held = folds == 1
+    sums = FoldSums(table, batch, folds)
+    for more in (np.array([7]), features):  # what is known already must not be mixed up with what comes
+        sums.cover(more, np.array([0]))
+    length = np.sqrt((batch.phi[:, features] ** 2).mean(axis=0))
+    theta = sums.without(1, features) / length
     np.testing.assert_allclose(theta, refit(table, batch, features, (~held).astype(float)), rtol=1e-9)
     phi, psi, e = (rows[held] for rows in selected_rows(table, batch, features))
     v = e.T @ (batch.reward[held] - (phi - psi) @ theta) / held.sum()
     expected = v @ np.linalg.solve(phi.T @ phi / held.sum(), v)
-    np.testing.assert_allclose(moments.mspbe(1, slots, np.stack([theta, 0 * theta]))[0], expected)
+    none = np.array([], dtype=np.intp)
+    found = sums.errors(1, np.sort(features), [features, none], [theta * length, sums.without(1, none)])
+    np.testing.assert_allclose(found[0], expected)
+    assert found[1] > found[0]
 
 
 def test_held_out_errors_do_not_depend_on_the_units_of_the_features() -> None:
@@ -114,9 +118,9 @@ def test_held_out_errors_do_not_depend_on_the_units_of_the_features() -> None:
     other = replace(batch, phi=batch.phi * units, phi_next=batch.phi_next * units)
     errors = []
     for rows in (batch, other):
-        moments = FoldMoments(table, rows, folds)
-        slots = moments.slots(np.arange(4))
-        errors.append(moments.mspbe(1, slots, np.stack([moments.without(1, slots), np.zeros(4)])))
+        sums, few = FoldSums(table, rows, folds), [np.arange(4), np.arange(2)]
+        sums.cover(np.arange(4), np.arange(6))
+        errors.append(sums.errors(1, np.arange(4), few, [sums.without(1, support) for support in few]))
     np.testing.assert_allclose(errors[1], errors[0], rtol=1e-6)
 
 

@@ -157,11 +157,6 @@ class Episodes:
             out[rows] += out[rows - 1]
         return out
 
-    @property
-    def ess(self) -> float:
-        """Effective number of episodes under the weights of whole episodes."""
-        return Weighed.of(self.log_weight[self.last], np.zeros(len(self))).ess
-
     def with_ratio(self, ratio: Array) -> Episodes:
         """The same episodes for another target policy."""
         return replace(self, ratio=ratio)

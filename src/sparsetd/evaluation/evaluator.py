@@ -221,7 +221,7 @@ def _policy(first: First, k: int, chosen: Choice | None) -> Walk[Judged]:
     heavy = np.lexsort((-weight, ~np.isin(basis.columns, () if chosen is None else chosen.support)))
     asked = {
         "influence": Ask(influence, (model,)),
-        "weights": support.weights(model, heavy, *folds.centre_and_spread()),
+        "weights": Ask(support.weight_sums, (model,)),
         "extra": extra_sums(model, heavy),
         **({"second": Ask(second_way, (model,))} if wanted() else {}),
     }
@@ -237,7 +237,7 @@ def _policy(first: First, k: int, chosen: Choice | None) -> Walk[Judged]:
     own = basis.widened(k, (model.value, moved))
     fit = Fit(k, model, folds, basis.views, basis.ridge(k), np.concatenate(found.influence))
     missed = yield from misfit(fit, found.extra, names, heavy)
-    carried = support.support(found.weights, names[heavy], facts)
+    carried = support.support(found.weights, facts)
     words = log.targets[k].words
     return Judged(log.target_names[k], words, model, own, facts, carried, missed, own, share=basis.share)
 

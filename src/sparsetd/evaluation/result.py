@@ -232,7 +232,6 @@ class Evaluation(Decision):
             "effective_episodes": self.support.effective_episodes,
             "effective_rows": self.support.effective_rows,
             "negative_share": self.support.negative,
-            "regions": self.support.regions,
             **vars(self.overlap),
             "assumptions": ASSUMPTIONS,
         }

@@ -29,20 +29,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from sparsetd.evaluation.episodes import Episodes, Facts, Weighed, weighted_totals
 from sparsetd.evaluation.estimate import Estimate
 from sparsetd.evaluation.linear import LinearValue
-from sparsetd.evaluation.reading import Ask, Part
+from sparsetd.evaluation.reading import Part
 from sparsetd.system import Array
 
 N_RATIOS = 30  # bins of the ratios
-N_REGIONS = 3
-MAX_FEATURES = 5
-N_BINS, WIDTH = 4_096, 8.0  # bins of a column, over so many standard deviations on either side
 
 
 @dataclass(frozen=True)
@@ -88,70 +84,38 @@ def overlap(facts: Facts) -> Overlap:
 
 @dataclass(frozen=True)
 class Support:
-    """Effective rows and episodes behind the value, the share of negative weight, and shares of log and target.
-
-    `regions` lists, for the features that matter most, thirds of the log with the share of rows that the log and that
-    the target policy has there.
-    """
+    """Effective rows and episodes behind the value, and the share of negative weight."""
 
     effective_rows: float
     effective_episodes: float
     negative: float
     n_rows: int
     n_episodes: int
-    regions: tuple[dict[str, Any], ...] = ()
 
     @property
     def share(self) -> float:
         return self.effective_rows / max(self.n_rows, 1)
 
 
-def weights(model: LinearValue, order: Array, centre: Array, spread: Array) -> Ask:
-    """Asks for the sums of the implied weights, by fine bins of the columns that matter, the first of `order`."""
-    top = order[:MAX_FEATURES]
-    return Ask(_sums, (model, top, centre[top], spread[top]))
-
-
-def _sums(part: Part, model: LinearValue, top: Array, centre: Array, spread: Array) -> Array:
-    """n, Σ|ωρ|, Σ(ωρ)², Σ|min(ω, 0)|ρ, Σ_i (Σ_t|ωρ|)² and Σωρ; then, for every column, rows and Σωρ by bin."""
+def weight_sums(part: Part, model: LinearValue) -> Array:
+    """n, Σ|ωρ|, Σ(ωρ)², Σ|min(ω, 0)|ρ and Σ_i (Σ_t|ωρ|)²."""
     weight = model.weights(part)
     weighed = weight * part.batch.ratio
     size = np.abs(weighed)
     each = part.episodes.total(size)
-    totals = [len(size), size.sum(), size @ size, -weighed[weight < 0].sum(), each @ each, weighed.sum()]
-    place = (part.batch.phi[:, top] - centre) / np.where(spread > 0, spread, 1.0) * (N_BINS / 2 / WIDTH) + N_BINS / 2
-    bins = np.clip(place, 0, N_BINS - 1).astype(np.intp)
-    counts = [np.bincount(b, w, minlength=N_BINS) for b in bins.T for w in (None, weighed)]
-    return np.concatenate([totals, *counts])
+    return np.array([len(size), size.sum(), size @ size, -weighed[weight < 0].sum(), each @ each])
 
 
-def support(sums: Array, names: Array, facts: Facts) -> Support:
-    """The support of the value in the log, from the sums of its weights; `names` are those of the columns."""
-    n, size, squares, negative, each, weighed = map(float, sums[:6])
-    total = max(size, np.finfo(float).tiny)
-    bins = sums[6:].reshape(-1, 2, N_BINS)
+def support(sums: Array, facts: Facts) -> Support:
+    """The support of the value in the log, from the sums of its weights."""
+    n, size, squares, negative, each = map(float, sums)
     return Support(
         effective_rows=size**2 / squares if squares > 0 else 0.0,
         effective_episodes=size**2 / each if each > 0 else 0.0,
-        negative=negative / total,
+        negative=negative / max(size, np.finfo(float).tiny),
         n_rows=int(n),
         n_episodes=facts.n_episodes,
-        regions=tuple(_regions(bins, weighed, names[: len(bins)]) if weighed > 0 else ()),
     )
-
-
-def _regions(bins: Array, weighed: float, names: Array) -> list[dict[str, Any]]:
-    """Thirds of each feature: the share of the log's rows and of the target's (implied) visits."""
-    out: list[dict[str, Any]] = []
-    for name, (rows, target) in zip(names, bins, strict=True):
-        n = rows.sum()
-        begin = [np.ceil((n - 1) * k / N_REGIONS) for k in range(1, N_REGIONS)]
-        edges = np.unique(np.searchsorted(np.cumsum(rows), begin, side="right"))
-        parts = [part for part in np.split(np.stack([rows / n, target / weighed]), edges, axis=1) if part[0].any()]
-        for k, (log, visits) in enumerate(part.sum(axis=1) for part in parts):
-            shares = {"log": float(log), "target": float(visits)}
-            out.append({"feature": str(name), "region": k, "of": len(parts), **shares})
-    return out
 
 
 def ratio_edges(least: float, most: float) -> Array:

@@ -33,7 +33,7 @@ import numpy as np
 
 from sparsetd.control import greedy
 from sparsetd.estimators import model_file
-from sparsetd.evaluation.behavior import BehaviorPolicy, Calibrated, estimate_behavior
+from sparsetd.evaluation.behavior import BehaviorPolicy, estimate_behavior
 from sparsetd.features.featurize import successors
 from sparsetd.logs import Transitions
 from sparsetd.logs.checks import reason, show
@@ -97,30 +97,18 @@ class Target:
         """This target for some rows of the log: an array is cut to them."""
         return replace(self, form=self.form[rows]) if isinstance(self.form, np.ndarray) else self
 
-    def shares(self, log: Transitions) -> tuple[Array, Array] | None:
-        """The table (n, n_actions) and the rest (n,) of π(·|s); None if only π of the logged actions is known."""
+    def shares(self, log: Transitions, observation: Array | None = None) -> tuple[Array, Array] | None:
+        """The table (n, n_actions) and the rest (n,) of π(·|s); None if only π of the logged actions is known.
+
+        A target that is a function also has those of other observations, such as the successors s'.
+        """
         if self.of_logged:
             return None
         n_actions = log.n_actions
         if self.form is None:
             return np.zeros((len(log), n_actions)), np.ones(len(log))
-        return shares(self.form, log.observation, "target", log.names, log.action_names, n_actions)
-
-    def shares_after(self, log: Transitions) -> tuple[Array, Array] | None:
-        """The shares in the successors s', for estimators of action values; meaningless in rows that terminated."""
-        if self.of_logged or self.form is None:
-            return self.shares(log)
-        if not isinstance(self.form, np.ndarray):
-            return shares(self.form, successors(log), "target", log.names, log.action_names, log.n_actions)
-        found = self.shares(log)
-        assert found is not None
-        last = np.append(log.start[1:], True)
-        if (last & ~log.terminated).any():
-            raise ValueError(
-                "An array says nothing about the state after the last row of an episode that was cut: pass a function."
-            )
-        after = np.where(last, np.arange(len(log)), np.arange(1, len(log) + 1))
-        return found[0][after], found[1][after]
+        rows = log.observation if observation is None else observation
+        return shares(self.form, rows, "target", log.names, log.action_names, n_actions)
 
     def target_prob(self, log: Transitions) -> Array:
         """π(a|s) of the logged actions of a log that has `behavior_prob`."""
@@ -159,11 +147,6 @@ class Question:
 
 def pose(log: Transitions, target: Any = None, *, classifier: Any = None) -> Question:
     """Bring a log and a target policy together."""
-    if not isinstance(log, Transitions):
-        raise TypeError(
-            f"A {type(log).__name__} is not a log yet: read it with `sparsetd.read(…)` or, if it holds text or gaps, "
-            "with `sparsetd.prepare(…).transitions`."
-        )
     asked = Target.of(target, log)
     if asked.form is None and not asked.of_logged:
         return Question(replace(log, ratio=np.ones(len(log))), asked)
@@ -182,26 +165,18 @@ def pose(log: Transitions, target: Any = None, *, classifier: Any = None) -> Que
     return Question(replace(known, target_prob=asked.target_prob(known), ratio=None), asked, found)
 
 
-def probabilities(asked: Target, log: Transitions, behavior: BehaviorPolicy | Calibrated | None) -> tuple[Array, Array]:
-    """π(·|s) and π(·|s') of every row, for estimators that ask about all actions.
-
-    Where the policy does as was done it follows the behaviour. That is estimated here if the log has only the
-    probabilities of its own actions.
-    """
-    here, after = asked.shares(log), asked.shares_after(log)
-    if here is None or after is None:
-        raise ValueError(
-            f"The target ({asked.words}) is known for the logged actions only, and this asks about all of them: pass a "
-            "rule, a function or an array of probabilities (n, n_actions)."
-        )
-    if not (here[1].any() or after[1].any()):
-        return here[0], after[0]
-    known = estimate_behavior(log) if behavior is None else behavior
-    model = known.model if isinstance(known, BehaviorPolicy) else known
+def probabilities(asked: Target, log: Transitions, behavior: BehaviorPolicy | None) -> tuple[Array, Array]:
+    """π(·|s) and π(·|s') of every row, of a target that is a function; where it does as was done, the behaviour's."""
     both = []
-    for (table, rest), rows in ((here, log.observation), (after, successors(log))):
-        whole = table + rest[:, None] * model.table(log, rows, table.shape[1])
-        both.append(whole / whole.sum(axis=1, keepdims=True))
+    for rows in (log.observation, successors(log)):
+        found = asked.shares(log, rows)
+        assert found is not None
+        table, rest = found
+        if rest.any():
+            assert behavior is not None
+            table = table + rest[:, None] * behavior.model.table(log, rows, table.shape[1])
+            table = table / table.sum(axis=1, keepdims=True)
+        both.append(table)
     return both[0], both[1]
 
 

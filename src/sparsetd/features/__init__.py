@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from sparsetd._tools.lazy_names import refusing
 from sparsetd.features.basis import Basis
-from sparsetd.features.featurize import ActionBlocks, action_blocks, featurize
+from sparsetd.features.featurize import action_blocks, featurize
 from sparsetd.features.maps import Fourier, Polynomial, RBFGrid, Tabular, TileCoding
 
 __all__ = [
-    "ActionBlocks",
     "Basis",
     "Fourier",
     "Polynomial",
@@ -17,3 +17,6 @@ __all__ = [
     "action_blocks",
     "featurize",
 ]
+
+_BLOCKS = "the function action_blocks(phi, indicators); featurize(…, policy=…) calls it for the actions of a log"
+__getattr__ = refusing(__name__, {"ActionBlocks": _BLOCKS})

@@ -6,16 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, TransformerMixin, clone
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.base import clone
 
-from sparsetd.features.maps import positive_integer
 from sparsetd.logs import Policy, Transitions
 from sparsetd.logs.checks import joined, refuse
 from sparsetd.logs.policy import chosen, discrete
@@ -58,65 +55,6 @@ def scale_rows(rows: sp.csr_array, weights: Array) -> sp.csr_array:
 def indicator(action: Array, n_actions: int) -> Array:
     """Rows of the identity matrix: one per action."""
     return np.asarray(np.eye(n_actions)[action])
-
-
-@dataclass(eq=False, repr=False)
-class ActionBlocks(TransformerMixin, BaseEstimator):
-    """Turn rows of a state and an action into features of both, as a transformer for pipelines.
-
-    φ(s, a) of rows [s…, a]: the last column is the action 0, 1, …, and the others go to `features`.
-
-    Parameters
-    ----------
-    features : transformer or None
-        Feature map of the state (None: the state itself).
-    n_actions : int or None
-        Learned in `fit` as the greatest action seen plus one where None.
-
-    Examples
-    --------
-    >>> from sparsetd.features import ActionBlocks, Tabular
-    >>> rows = [[0, 0], [1, 1], [0, 1]]
-    >>> blocks = ActionBlocks(Tabular()).fit(rows)
-    >>> blocks.get_feature_names_out(['ward', 'drug']).tolist()
-    ['ward_0[a=0]', 'ward_1[a=0]', 'ward_0[a=1]', 'ward_1[a=1]']
-    >>> blocks.transform(rows)
-    array([[1., 0., 0., 0.],
-           [0., 0., 0., 1.],
-           [0., 0., 1., 0.]])
-    """
-
-    features: Any = None
-    _: KW_ONLY
-    n_actions: int | None = None
-
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit the state's feature map, and count the actions where their number was not given."""
-        X = check_array(X, ensure_min_features=2)
-        self.features_: Any = None if self.features is None else clone(self.features).fit(X[:, :-1], y)
-        seen = int(X[:, -1].max()) + 1
-        self.n_actions_ = seen if self.n_actions is None else positive_integer("n_actions", self.n_actions)
-        self.n_features_in_ = X.shape[1]
-        return self
-
-    def transform(self, X: Any) -> Any:
-        """φ(s, a) of every row."""
-        check_is_fitted(self)
-        X = check_array(X, ensure_min_features=2)
-        state, action = X[:, :-1], X[:, -1]
-        bad = (action < 0) | (action >= self.n_actions_) | (action != np.rint(action))
-        refuse("X", bad, action, f"an action below {self.n_actions_} in its last column", "number the actions")
-        phi = state if self.features is None else self.features_.transform(state)
-        return action_blocks(phi, indicator(action.astype(np.int64), self.n_actions_))
-
-    def get_feature_names_out(self, input_features: Any = None) -> Array:
-        """The state's names, each followed by the action in brackets."""
-        check_is_fitted(self)
-        names = [f"x{i}" for i in range(self.n_features_in_)] if input_features is None else list(input_features)
-        state = names[:-1]
-        if self.features is not None:
-            state = list(self.features_.get_feature_names_out(state))
-        return block_names(state, self.n_actions_)
 
 
 def block_names(names: list[str], n_actions: int, action_names: Sequence[str] | None = None) -> Array:

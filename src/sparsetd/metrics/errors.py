@@ -1,16 +1,13 @@
-"""Errors of a value function V_θ = φᵀθ, from data and exactly, and of a selection of features.
+"""Errors of a value function V_θ = φᵀθ, from data and exactly.
 
 The errors are functions of the expected update g(θ) = E[δ e], with the ratio in the trace e (e = ρφ without traces).
-From data they take a `Batch`. Without sampling they take anything that has A, b and C: a finite problem, or the arrays
-of a chain (`ExactSystem`).
+From data they take a `Batch`. Without sampling they take anything that has A, b and C, as a `FiniteMDP` has.
 """
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -133,45 +130,6 @@ def project_on_columns(phi: Array | sp.csr_array, v: Array) -> Array:
 Known = Any
 
 
-@dataclass(frozen=True, eq=False)
-class ExactSystem:
-    """The mean system and the values of a chain that is given as arrays.
-
-    Rows of P that may terminate sum to less than one.
-
-    >>> import numpy as np
-    >>> P, R = np.array([[0.0, 1.0], [0.0, 0.0]]), np.array([0.0, 1.0])
-    >>> ExactSystem(P, R, features=np.eye(2), xi=np.array([0.5, 0.5]), gamma=0.9).value
-    array([0.9, 1. ])
-    """
-
-    P: Array
-    R: Array
-    features: Array
-    xi: Array
-    gamma: float
-
-    @cached_property
-    def A(self) -> Array:
-        """ΦᵀΞ(I − γP)Φ."""
-        return (self.features.T * self.xi) @ (self.features - self.gamma * self.P @ self.features)
-
-    @cached_property
-    def b(self) -> Array:
-        """ΦᵀΞR."""
-        return (self.features.T * self.xi) @ self.R
-
-    @cached_property
-    def C(self) -> Array:
-        """ΦᵀΞΦ."""
-        return (self.features.T * self.xi) @ self.features
-
-    @cached_property
-    def value(self) -> Array:
-        """(I − γP)⁻¹R."""
-        return np.linalg.solve(np.eye(len(self.P)) - self.gamma * self.P, self.R)
-
-
 def exact_mspbe(problem: Known, theta: Array) -> float:
     """Return the mean squared projected Bellman error of a known problem.
 
@@ -226,41 +184,3 @@ def value_error(problem: Known, theta: Array) -> float:
     True
     """
     return float(np.sqrt(problem.xi @ (problem.features @ theta - problem.value) ** 2))
-
-
-# --- of a selection --------------------------------------------------------------------------------------------------
-
-
-class SupportScores(NamedTuple):
-    """Precision, recall and their harmonic mean.
-
-    >>> SupportScores(precision=0.5, recall=1.0, f1=2 / 3).recall
-    1.0
-    """
-
-    precision: float
-    recall: float
-    f1: float
-
-
-def support_scores(selected: Array, relevant: Array) -> SupportScores:
-    """Compare the selected features with the relevant ones.
-
-    precision = hits/|selected|, recall = hits/|relevant|, F1 = 2 hits/(|selected| + |relevant|).
-
-    Both arguments are masks or coefficients (non-zero means selected: no threshold is applied). 0/0 counts as 1:
-    nothing was to be found, and nothing wrong was.
-
-    >>> import numpy as np
-    >>> support_scores(np.array([0.0, -1.5, 0.2]), relevant=np.array([False, True, False]))
-    SupportScores(precision=0.5, recall=1.0, f1=0.6666666666666666)
-    """
-    chosen, true = np.asarray(selected) != 0, np.asarray(relevant) != 0
-    if chosen.shape != true.shape:
-        raise ValueError(f"selected has shape {chosen.shape} but relevant has {true.shape}: pass one entry per feature")
-    hits, n_chosen, n_true = int((chosen & true).sum()), int(chosen.sum()), int(true.sum())
-    return SupportScores(_share(hits, n_chosen), _share(hits, n_true), _share(2 * hits, n_chosen + n_true))
-
-
-def _share(part: int, whole: int) -> float:
-    return part / whole if whole else 1.0

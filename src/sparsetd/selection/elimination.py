@@ -28,9 +28,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import ndtr, ndtri, stdtrit
 
+from sparsetd.penalties import L1
 from sparsetd.selection.path import SparsePath
+from sparsetd.solvers.mean import Matrix
 from sparsetd.solvers.path_following import lars_path, sparse_rows
-from sparsetd.solvers.saddle import rho_grid, whitened
+from sparsetd.solvers.saddle import Family, FitNorm, rho_grid, whitened
 from sparsetd.system import Array
 
 FALSE = 0.3  # expected number of noises among d that exceed κ
@@ -40,6 +42,7 @@ HALVINGS = 3  # the path also gives supports of a half, a quarter and an eighth 
 N_RHOS, LEAST_RHO = 60, 1e-3  # penalties of the path, and the least as a share of the largest
 N_DRAWN, LEAST_DRAWN = 30, 1e-2  # the same for the path that a picture shows
 DRAWN_MARGIN = 30  # features that may enter it beside twice those that are kept
+TOLERANCE = 1e-8  # relative duality gap along that path
 EMPTY = 1e-15  # a variance below this share of the largest is rounding
 SINGULAR = 1e13  # a system with a larger condition number counts as singular: hardly a digit is left
 COPY = 1e-12  # two columns are copies if 1 − |correlation| is no larger than this
@@ -178,31 +181,21 @@ def drawn_path(system: MeanSystem, support: Array) -> SparsePath | None:
     """The path of ‖C^{-1/2}(Aθ − b)‖₂ + ρ‖θ‖₁ without the constant, the last column; None where nothing can enter.
 
     It ends at a third of the ρ at which it contains `support`, or where more than twice as many features and
-    `DRAWN_MARGIN` others have entered. Like that of `supports` it runs through the solutions of a Lasso. Between two
-    knots the bound t and the residual are linear in s, and ρ = t/‖residual‖ is a quadratic equation for s.
+    `DRAWN_MARGIN` others have entered.
     """
-    (M, m), most = whitened(system.A, system.b, system.C), 2 * len(support) + DRAWN_MARGIN
-    walk = lars_path(lambda i: M.T @ M[:, i], M.T @ m, 0.0, np.where(system.free, 0.0, 1.0), 2 * most)
-    if walk.t[0] == 0:
+    even, factor = Matrix(*whitened(system.A, system.b, system.C)), np.where(system.free, 0.0, 1.0)
+    family = Family(even, FitNorm.of(2), L1(1.0), 1, factor)
+    if system.free.all() or (rho_max := family.rho_max()) == 0:
         return None
-    t, thetas = np.array(walk.t), sparse_rows(walk.indices, walk.values, len(system.b)).toarray()
-    residual = m - thetas @ M.T
-    size = np.einsum("ij,ij->i", residual, residual)
-    rhos = np.minimum.accumulate(t / np.sqrt(np.maximum(size, np.finfo(float).tiny)))
-    grid = rho_grid(rhos[0], N_DRAWN, LEAST_DRAWN)
-    knot = np.maximum(np.searchsorted(-rhos, -grid), 1)
-    grid, knot = grid[knot < len(rhos)], knot[knot < len(rhos)]
-    before, end = t[knot - 1] ** 2 - grid**2 * size[knot - 1], t[knot] ** 2 - grid**2 * size[knot]
-    between = t[knot - 1] * t[knot] - grid**2 * np.einsum("ij,ij->i", residual[knot - 1], residual[knot])
-    whole = before - between + np.sqrt(np.maximum(between**2 - before * end, 0.0))
-    s = np.clip(np.divide(before, whole, where=whole > 0, out=np.zeros(len(grid))), 0.0, 1.0)
-    s[0] = 0.0  # at the largest ρ nothing has entered, whatever rounding says
-    coefs = thetas[knot - 1] + s[:, None] * (thetas[knot] - thetas[knot - 1])
-    complete = (coefs[:, support] != 0).all(axis=1)
-    third = grid[np.argmax(complete)] / 3.0 if complete.any() else 0.0
-    over = (grid <= third) | (np.count_nonzero(coefs, axis=1) > most)
-    last = int(np.argmax(np.append(over, True))) + 1  # the first at which it is over is still drawn
-    return SparsePath(grid[:last], coefs[:last, :-1].T, np.zeros(last), float(grid[0]))
+    points, third, rhos = [], 0.0, rho_grid(rho_max, N_DRAWN, LEAST_DRAWN)
+    for rho, point in zip(rhos, family.solutions(rhos, TOLERANCE), strict=True):
+        points.append(point)
+        if not third and (point.x[support] != 0).all():
+            third = rho / 3.0
+        if rho <= third or np.count_nonzero(point.x) > 2 * len(support) + DRAWN_MARGIN:
+            break
+    coefs, gaps = np.column_stack([point.x[:-1] for point in points]), np.array([point.gap for point in points])
+    return SparsePath(rhos[: len(points)], coefs, gaps, rho_max)
 
 
 def survivors(system: MeanSystem, omega: Array, start: Array, threshold: float) -> Array:

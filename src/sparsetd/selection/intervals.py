@@ -5,8 +5,7 @@ scores s_c = Σ_{t∈c} e_t δ_t the estimate a·θ of any a moves by
 
     a·θ̂ − a·θ ≈ Σ_c aᵀG⁻¹ s_c                                            (sandwich, clustered by episode)
 
-and the value of the policy, the mean of V over the states in which episodes begin, by (V(s_c) − mean)/n more. The
-bootstrap draws whole episodes with replacement and solves again, without that linearisation.
+and the value of the policy, the mean of V over the states in which episodes begin, by (V(s_c) − mean)/n more.
 
 `summary` puts these intervals beside the weights of the features, per standard deviation, with how often each feature
 is chosen again on random halves.
@@ -15,28 +14,23 @@ is chosen again on random halves.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.stats import norm
 from scipy.stats import t as student
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from sparsetd import plots
 from sparsetd._tools.frames import Framed
-from sparsetd._tools.progress import track
-from sparsetd._tools.workers import delayed, in_processes
 from sparsetd.estimators.base import BaseTD
 from sparsetd.operators import td
-from sparsetd.selection.episodes import clustered_error, clusters, drawn_again, episode_of, halves, powers
-from sparsetd.selection.moments import lengths, weighted_products
+from sparsetd.selection.episodes import clustered_error, clusters, episode_of, halves, powers
+from sparsetd.selection.moments import lengths
 from sparsetd.selection.sparse_td_select import SparseTDSelect
 from sparsetd.solvers.mean import selected_rows
 from sparsetd.system import Array, Batch, dense
-
-CHUNK = 50  # bootstrap draws of one worker's task
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,9 +44,9 @@ class Interval(Framed):
     >>> import numpy as np
     >>> from sparsetd.selection import Interval
     >>> value, error = np.array([1.0, 2.0]), np.array([0.1, 0.2])
-    >>> found = Interval(value, error, value - 2 * error, value + 2 * error, 0.95, 'sandwich')
+    >>> found = Interval(value, error, value - 2 * error, value + 2 * error, 0.95)
     >>> found
-    Interval(1 (0.8 to 1.2); 2 (1.6 to 2.4); level 0.95, sandwich)
+    Interval(1 (0.8 to 1.2); 2 (1.6 to 2.4); level 0.95)
     >>> found.to_frame().shape
     (2, 4)
     """
@@ -62,66 +56,17 @@ class Interval(Framed):
     low: Array
     high: Array
     level: float
-    method: str
 
     def __repr__(self) -> str:
         ends = zip(self.estimate[:5], self.low[:5], self.high[:5], strict=True)
         shown = "; ".join(f"{value:.4g} ({low:.4g} to {high:.4g})" for value, low, high in ends)
         more = f"; and {len(self.estimate) - 5} more" if len(self.estimate) > 5 else ""
-        return f"Interval({shown}{more}; level {self.level:g}, {self.method})"
+        return f"Interval({shown}{more}; level {self.level:g})"
 
     def plot(self, ax: Any = None) -> Any:
         """The estimates with their intervals, one line per state; returns the axes."""
         rows = enumerate(zip(self.estimate, self.low, self.high, strict=True))
         return plots.forest([(str(k), v, (low, high)) for k, (v, low, high) in rows], ax, ours=len(self.estimate))
-
-
-@dataclass(frozen=True, eq=False)
-class ClusterSums:
-    """G_c and g_c of every cluster on the support, and the mean φ_S of its first states (zero if none began in it).
-
-    All of it for columns divided by `scale`, their lengths.
-    """
-
-    scale: Array  # (p,)
-    G: Array  # (n, p, p)
-    g: Array  # (n, p)
-    first: Array  # (n, p)
-    begins: Array  # (n,): number of episodes that began in the cluster
-
-    @classmethod
-    def of(cls, batch: Batch, support: Array, lam: float) -> ClusterSums:
-        rows = selected_rows(td(lam), batch, support)
-        scale = lengths(rows[0])
-        phi, psi, e = (part / scale for part in rows)
-        cluster = clusters(batch.start)
-        order = np.flatnonzero(np.diff(cluster, prepend=-1))  # clusters are runs of rows
-        begins = np.zeros(len(batch))
-        begins[np.flatnonzero(np.diff(episode_of(batch.start), prepend=-1))] = 1.0
-        system = np.zeros((len(order), len(support), len(support) + 1))
-        weighted_products(e, phi - psi, batch.reward, None, cluster, system)
-        first, n = (np.add.reduceat(part, order) for part in (phi * begins[:, None], begins))
-        return cls(scale, system[:, :, :-1], system[:, :, -1], first, n)
-
-    def theta(self, weight: Array) -> Array:
-        G, g = np.tensordot(weight, self.G, 1), weight @ self.g
-        return np.asarray(np.linalg.lstsq(G, g, rcond=None)[0])
-
-    def at(self, weight: Array, states: Array | None) -> Array:
-        """The values asked for, with cluster weights: V at the states, or the mean over the first states."""
-        first = (weight @ self.first)[None] / (weight @ self.begins) if states is None else states
-        return np.asarray(first @ self.theta(weight))
-
-    def influence(self, states: Array | None) -> tuple[Array, Array]:
-        """The estimates, and what each cluster adds to their error, shape (n, number of estimates)."""
-        ones = np.ones(len(self.g))
-        theta, G = self.theta(ones), self.G.sum(axis=0)
-        scores = (self.g - self.G @ theta) @ np.linalg.pinv(G).T
-        if states is not None:
-            return states @ theta, scores @ states.T
-        first, n = self.first.sum(axis=0), self.begins.sum()
-        value = first @ theta / n
-        return np.array([value]), (scores @ first + self.first @ theta - value * self.begins)[:, None] / n
 
 
 def value_interval(
@@ -132,10 +77,6 @@ def value_interval(
     *,
     at: Any = None,
     level: float = 0.95,
-    method: Literal["sandwich", "bootstrap"] = "sandwich",
-    n_draws: int = 1000,
-    random_state: int | None = None,
-    n_jobs: int | None = None,
     ratio: Any = None,
     discount: Any = None,
     start: Any = None,
@@ -155,12 +96,7 @@ def value_interval(
     at : array of shape (n, n_features) or None
         φ of the states asked about; None asks for the mean of V over the first states of the episodes.
     level : float
-        Nominal coverage.
-    method : {"sandwich", "bootstrap"}
-        The linearised error with Student quantiles, or the percentiles of `n_draws` refits on episodes drawn with
-        replacement, widened like Student's interval (percentiles alone are too narrow with few episodes).
-    random_state, n_jobs
-        For the bootstrap: seed and joblib workers. The result does not depend on n_jobs.
+        Nominal coverage, by Student's quantiles.
 
     Notes
     -----
@@ -180,8 +116,6 @@ def value_interval(
     >>> found.estimate.round(1), bool((found.high - found.low < 0.1).all())
     (array([ 2., -1.]), True)
     """
-    if method not in ("sandwich", "bootstrap"):
-        raise ValueError(f'method must be "sandwich" or "bootstrap", got {method!r}')
     check_is_fitted(model)
     batch = model._batch(X, y, X_next, ratio, discount, start, interest, reset=False)
     support = np.flatnonzero(np.append(model.support_, np.ones(batch.n_features - len(model.support_), dtype=bool)))
@@ -189,46 +123,34 @@ def value_interval(
         raise ValueError(
             "model selected no feature, so there is nothing to give an interval for; use a smaller rho_theta"
         )
-    sums = ClusterSums.of(batch, support, getattr(model, "lam", 0.0))
-    states = None if at is None else _states(model, at, support) / sums.scale
-    if method == "sandwich":
-        return of_error(*_spread(sums, states), level)
-    return _bootstrap(sums, states, level, n_draws, random_state, n_jobs)
+    states = None if at is None else _states(model, at, support)
+    return of_error(*clustered(batch, support, getattr(model, "lam", 0.0), states), level)
 
 
 def of_error(estimate: Array, error: Array, freedom: Array, level: float) -> Interval:
     """The estimates ± Student's quantile times their errors."""
     reach = student.ppf(0.5 + level / 2, freedom) * error
-    return Interval(estimate, error, estimate - reach, estimate + reach, level, "sandwich")
+    return Interval(estimate, error, estimate - reach, estimate + reach, level)
 
 
-def _spread(sums: ClusterSums, states: Array | None) -> tuple[Array, Array, Array]:
-    """The estimates, their standard errors and the degrees of freedom of these."""
-    estimate, influence = sums.influence(states)
-    n, p = sums.g.shape
-    return estimate, *clustered_error(powers(n * influence.T), n, p - 1)
-
-
-def _bootstrap(
-    sums: ClusterSums, states: Array | None, level: float, n: int, seed: int | None, n_jobs: int | None
-) -> Interval:
-    """The percentiles of the refits, stretched by the ratio of Student's interval to the normal one."""
-    seeds = np.random.SeedSequence(seed).spawn(-(-n // CHUNK))
-    tasks = (delayed(_draws)(sums, states, min(CHUNK, n - k * CHUNK), s) for k, s in enumerate(seeds))
-    parts = in_processes(tasks, n_jobs)
-    draws = np.concatenate(list(track(parts, f"sets of {CHUNK} draws", len(seeds))))
-    estimate, _, freedom = _spread(sums, states)
-    size, p = sums.g.shape
-    wider = student.ppf(0.5 + level / 2, freedom) / norm.ppf(0.5 + level / 2) * np.sqrt(size / max(size - p, 1))
-    ends = np.quantile(draws, [0.5 - level / 2, 0.5 + level / 2], axis=0)
-    low, high = estimate + wider * (ends - estimate)
-    return Interval(estimate, draws.std(axis=0, ddof=1), low, high, level, "bootstrap")
-
-
-def _draws(sums: ClusterSums, states: Array | None, n: int, seed: np.random.SeedSequence) -> Array:
-    size, rng = len(sums.g), np.random.default_rng(seed)
-    weights = (np.bincount(drawn_again(size, rng), minlength=size).astype(np.float64) for _ in range(n))
-    return np.stack([sums.at(weight, states) for weight in weights])
+def clustered(batch: Batch, support: Array, lam: float, states: Array | None) -> tuple[Array, Array, Array]:
+    """LSTD's V at the states (φ_S), or its mean over the first ones: estimates, standard errors, degrees of freedom."""
+    rows = selected_rows(td(lam), batch, support)
+    scale, cluster = lengths(rows[0]), clusters(batch.start)
+    phi, psi, e = (part / scale for part in rows)
+    G, order = e.T @ (phi - psi), np.flatnonzero(np.diff(cluster, prepend=-1))  # clusters are runs of rows
+    theta = np.linalg.lstsq(G, e.T @ batch.reward, rcond=None)[0]
+    errors = batch.reward - (phi - psi) @ theta
+    scores = np.add.reduceat(e * errors[:, None], order) @ np.linalg.pinv(G).T
+    if states is None:
+        begins = np.diff(episode_of(batch.start), prepend=-1)
+        first, n = begins @ phi, begins.sum()
+        estimate = np.array([first @ theta / n])
+        beside = np.add.reduceat(begins * (phi @ theta - estimate), order)
+        moved = (scores @ first + beside)[:, None] / n
+    else:
+        estimate, moved = states / scale @ theta, scores @ (states / scale).T
+    return estimate, *clustered_error(powers(len(order) * moved.T), len(order), len(support) - 1)
 
 
 def _states(model: BaseTD, at: Any, support: Array) -> Array:
@@ -325,9 +247,10 @@ def summary(
     batch = model._batch(X, y, X_next, **log, reset=False)
     kept = np.flatnonzero(model.support_)
     constant = np.arange(len(model.support_), batch.n_features)  # the intercept's column, if there is one
-    sums = ClusterSums.of(batch, np.concatenate([kept, constant]), getattr(model, "lam", 0.0))
+    weights = np.eye(len(kept), len(kept) + len(constant))  # V "at" these states is the weight of each feature
+    columns = np.concatenate([kept, constant])
+    found = of_error(*clustered(batch, columns, getattr(model, "lam", 0.0), weights), level)
     spread = dense(batch.phi[:, kept]).std(axis=0)
-    found = of_error(*_spread(sums, np.eye(len(sums.scale))[: len(kept)] / sums.scale), level)
     again = chosen_again(model, batch, n_resamples, np.random.default_rng(random_state))
     names = getattr(model, "feature_names_in_", np.array([f"x{j}" for j in range(len(model.support_))]))
     order = np.argsort(-np.abs(spread * found.estimate), kind="stable")

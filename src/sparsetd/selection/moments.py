@@ -12,13 +12,12 @@ singular must not depend on units.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sparsetd.solvers.mean import selected_rows
 from sparsetd.solvers.saddle import Units
-from sparsetd.system import Array, Batch, Table
+from sparsetd.system import Array
 
 TRACE = 1e-7  # share that is added to the mean square of a column with a ridge
 
@@ -125,69 +124,3 @@ def in_other_units(rows: Array, old: Units, new: Units) -> Array:
     """Tφ = scale·φ + shift·1 of what the last axis counts, which ends with the constant."""
     scale, shift = np.append(old.scale / new.scale, 1.0), np.append((old.shift - new.shift) / new.scale, 0.0)
     return np.asarray(rows * scale + rows[..., -1:] * shift)
-
-
-@dataclass
-class FoldMoments:
-    """G, g and C of every fold for the features of `index`, which grows."""
-
-    table: Table
-    batch: Batch
-    fold: Array
-    index: Array = field(default_factory=lambda: np.empty(0, dtype=np.intp))
-
-    def __post_init__(self) -> None:
-        self.n_rows = np.bincount(self.fold)
-        self._order = np.argsort(self.fold, kind="stable")
-        self._phi, self._change, self._e = (np.empty((len(self.batch), 0)) for _ in range(3))
-        self.G, self.C = (np.empty((len(self.n_rows), 0, 0)) for _ in range(2))
-        self.g = np.empty((len(self.n_rows), 0))
-
-    def slots(self, features: Array) -> Array:
-        """The places of these features in `index`; features that are new are added first."""
-        new = np.setdiff1d(features, self.index)
-        if len(new):
-            self._add(new)
-        order = np.argsort(self.index)
-        return np.asarray(order[np.searchsorted(self.index, features, sorter=order)])
-
-    def without(self, k: int, slots: Array) -> Array:
-        """LSTD on the features at `slots`, from the rows that are not in fold k; the shortest solution if singular."""
-        others, scale = np.arange(len(self.n_rows)) != k, self._lengths(slots)
-        G = self.G[others][:, slots[:, None], slots].sum(axis=0) / np.outer(scale, scale)
-        return np.asarray(np.linalg.lstsq(G, self.g[others][:, slots].sum(axis=0) / scale, rcond=None)[0] / scale)
-
-    def mspbe(self, k: int, slots: Array, thetas: Array) -> Array:
-        """vᵀC⁺v of each row of `thetas` on fold k, with v = mean of e δ and C = mean of φφᵀ over those features."""
-        if not len(slots):
-            return np.zeros(len(thetas))
-        scale = self._lengths(slots)
-        v = (self.g[k][slots, None] - self.G[k][slots[:, None], slots] @ thetas.T) / (self.n_rows[k] * scale[:, None])
-        C = self.C[k][slots[:, None], slots] / (self.n_rows[k] * np.outer(scale, scale))
-        return np.asarray(np.einsum("ij,ij->j", v, np.linalg.lstsq(C, v, rcond=1e-10)[0]))
-
-    def _lengths(self, slots: Array) -> Array:
-        return lengths_of(self.C[:, slots, slots].sum(axis=0) / len(self.batch))
-
-    def _add(self, new: Array) -> None:
-        phi, psi, e = (rows[self._order] for rows in selected_rows(self.table, self.batch, new))
-        before = len(self.index)
-        self.index = np.append(self.index, new)
-        self._phi, self._change, self._e = (
-            np.hstack(pair) for pair in ((self._phi, phi), (self._change, phi - psi), (self._e, e))
-        )
-        self.G, self.g = self._grown(self.G, self._e, self._change, before)
-        self.C, _ = self._grown(self.C, self._phi, self._phi, before)
-
-    def _grown(self, old: Array, left: Array, right: Array, before: int) -> tuple[Array, Array]:
-        """Σ leftᵀ right and Σ r left of every fold; the first `before` rows and columns are known already."""
-        n, p = len(self.n_rows), left.shape[1]
-        out, r = np.zeros((n, p, p + 1)), self.batch.reward[self._order]
-        out[:, :before, :before] = old
-        group = np.repeat(np.arange(n), self.n_rows)
-        below = np.zeros((n, p - before, p + 1))
-        weighted_products(left[:, before:], right, r, None, group, below)
-        beside = np.zeros((n, before, p - before + 1))
-        weighted_products(left[:, :before], right[:, before:], r, None, group, beside)
-        out[:, before:], out[:, :before, before:] = below, beside
-        return out[:, :, :-1], out[:, :, -1]

@@ -12,7 +12,8 @@ sample of the successor, and at the truth it is only noise.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -21,9 +22,10 @@ from sparsetd import plots
 from sparsetd._tools.frames import ROWS, Framed, frame
 from sparsetd._tools.progress import track
 from sparsetd.estimators.sparse_td import SparseTD
-from sparsetd.selection.moments import FoldMoments
+from sparsetd.selection.moments import lengths, weighted_products
+from sparsetd.solvers.mean import selected_rows
 from sparsetd.solvers.saddle import SUPPORT_TOLERANCE, Family, Units, rho_grid
-from sparsetd.system import Array, Batch
+from sparsetd.system import Array, Batch, Table
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,38 +177,76 @@ def choose(errors: Array, one_standard_error: bool = True) -> int:
     return int(np.argmax(near))
 
 
-def held_out_errors(family: Callable[[int], Family], moments: FoldMoments, rhos: Array, rho_max: float | None) -> Array:
+def held_out_errors(family: Callable[[int], Family], sums: FoldSums, rhos: Array, rho_max: float | None) -> Array:
     """The held-out error of the refitted support for every ρ_θ and fold; `family(k)` poses the problems without fold k.
 
     With `rho_max` of all rows, a fold takes the same shares of its own: the first value then selects nothing in any.
     """
     columns = []
-    for k in track(range(len(moments.n_rows)), "folds"):
+    for k in track(range(len(sums.n_rows)), "folds"):
         posed = family(k)
         share = 1.0 if rho_max is None else (posed.rho_max() / rho_max or 1.0)
-        columns.append(fold_errors(posed, moments, k, share * rhos))
+        columns.append(fold_errors(posed, sums, k, share * rhos))
     return np.column_stack(columns)
 
 
-def fold_errors(family: Family, moments: FoldMoments, k: int, rhos: Array) -> Array:
+def fold_errors(family: Family, sums: FoldSums, k: int, rhos: Array) -> Array:
     """Errors on fold k of the supports along the path without it, refitted there, as long as they may still improve.
 
     The errors are projected on the union of the supports so far, so each new support changes all of them. Where the
     fold stops, its last error goes on.
     """
-    d, n_kept = moments.batch.n_features, len(moments.batch) - moments.n_rows[k]
+    d, n_kept = sums.batch.n_features, len(sums.batch) - sums.n_rows[k]
     supports: list[Array] = []
     thetas: list[Array] = []
     for point in family.solutions(rhos, SUPPORT_TOLERANCE, polish=False):
         support = np.flatnonzero(point.x[-d:])
+        sums.cover(support, family.columns.index % d)  # what the solver looks at is likely to come next
         supports.append(support)
-        thetas.append(moments.without(k, moments.slots(support)) if len(support) else np.empty(0))
+        thetas.append(sums.without(k, support))
         union = np.unique(np.concatenate(supports))
-        on_union = np.zeros((len(thetas), len(union)))
-        for row, chosen, theta in zip(on_union, supports, thetas, strict=True):
-            row[np.searchsorted(union, chosen)] = theta
-        errors = moments.mspbe(k, moments.slots(union), on_union)
+        errors = sums.errors(k, union, supports, thetas)
         best = len(supports[int(np.argmin(errors))])
         if len(union) >= 2 * best + MARGIN or 4 * len(union) > n_kept:
             break
     return np.append(errors, np.full(len(rhos) - len(errors), errors[-1]))
+
+
+@dataclass(eq=False)
+class FoldSums:
+    """[A b] and C of every fold, for the features of `index` brought to unit length."""
+
+    table: Table
+    batch: Batch
+    fold: Array
+    index: Array = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+
+    def __post_init__(self) -> None:
+        self.n_rows = np.bincount(self.fold)
+        self.systems, self.C = np.zeros((2, len(self.n_rows), 0, 1))
+
+    def cover(self, features: Array, more: Array) -> None:
+        """Form the sums anew, unless they cover these features; `more` may come then as well."""
+        if np.isin(features, self.index).all():
+            return
+        self.index = reduce(np.union1d, (self.index, features, more))
+        rows = selected_rows(self.table, self.batch, self.index)
+        phi, psi, e = (part / lengths(rows[0]) for part in rows)
+        p = len(self.index)
+        self.systems, self.C = np.zeros((2, len(self.n_rows), p, p + 1))
+        for left, right, into in ((e, phi - psi, self.systems), (phi, phi, self.C)):
+            weighted_products(left, right, self.batch.reward, None, self.fold, into)
+
+    def without(self, k: int, support: Array) -> Array:
+        """LSTD on the support, from the rows that are not in fold k; the shortest solution if singular."""
+        at = np.searchsorted(self.index, support)
+        rest = self.systems[np.arange(len(self.n_rows)) != k][:, at].sum(axis=0)
+        return np.asarray(np.linalg.lstsq(rest[:, at], rest[:, -1], rcond=None)[0])
+
+    def errors(self, k: int, union: Array, supports: list[Array], thetas: list[Array]) -> Array:
+        """vᵀC⁺v of each fit on fold k, with v = mean of e δ and C = mean of φφᵀ over the features of `union`."""
+        at, n = np.searchsorted(self.index, union), self.n_rows[k]
+        v, C = np.tile(self.systems[k, at, -1:], len(thetas)) / n, self.C[k][np.ix_(at, at)] / n
+        for column, support, theta in zip(v.T, supports, thetas, strict=True):
+            column -= self.systems[k][np.ix_(at, np.searchsorted(self.index, support))] @ theta / n
+        return np.asarray(np.einsum("ij,ij->j", v, np.linalg.lstsq(C, v, rcond=1e-10)[0]))

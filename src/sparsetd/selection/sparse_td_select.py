@@ -15,11 +15,10 @@ from sparsetd.operators import td
 from sparsetd.penalties import L1, GroupL1
 from sparsetd.selection.elimination import MeanSystem, select
 from sparsetd.selection.episodes import clusters, episode_folds
-from sparsetd.selection.moments import FoldMoments
-from sparsetd.selection.path import SparsePath, choose, held_out_errors, solved
+from sparsetd.selection.path import FoldSums, SparsePath, choose, held_out_errors, solved
 from sparsetd.solvers.mean import mean_operator, refit, selected_rows, without
 from sparsetd.solvers.rows import RowState
-from sparsetd.solvers.saddle import SUPPORT_TOLERANCE, Family, FitNorm, Saddle, Units, rho_grid, solve
+from sparsetd.solvers.saddle import SUPPORT_TOLERANCE, Family, FitNorm, Saddle, Units, rho_grid
 from sparsetd.system import Array, Batch, Solution, Table
 
 ROWS_EACH = 4  # with fewer rows for each feature than this, the path first proposes some features
@@ -134,8 +133,7 @@ class Chosen(Saddle):
         if rho_max == 0.0 or n < 2:  # θ = 0 for every ρ_θ, or nothing to hold out
             rhos, errors = np.array([0.1 * rho_max or 1.0]), np.zeros((1, by.n_folds))
         else:
-            moments = FoldMoments(table, batch, fold)
-            errors = held_out_errors(others, moments, rhos, rho_max if given is None else None)
+            errors = held_out_errors(others, FoldSums(table, batch, fold), rhos, rho_max if given is None else None)
         rho = float(rhos[choose(errors, by.choice != "best")])
         solution = self.solution(family.problem(rho), state, table, batch, units)
         solution.extras |= {"rho_theta": rho, "rho_max": rho_max, "rhos": rhos, "cv_errors": errors}
@@ -146,17 +144,14 @@ class Chosen(Saddle):
     ) -> tuple[Solution, float]:
         """The minimiser at the largest ρ_θ that lets in every kept feature; the answer is LSTD on these features."""
         d, kept = batch.n_features, chosen_features(table, batch, family) if self.kept is None else self.kept
-        for rho in rhos:
-            problem = family.problem(float(rho))
-            outcome = solve(problem, tol=SUPPORT_TOLERANCE, columns=family.columns, polish=False)
-            if np.all(outcome.point.x[-d:][kept] != 0):
-                break
-        solution = self.solution(problem, state, table, batch, units)
+        path = zip(rhos, family.solutions(rhos, SUPPORT_TOLERANCE, polish=False), strict=True)
+        rho = float(next((rho for rho, point in path if np.all(point.x[-d:][kept] != 0)), rhos[-1]))
+        solution = self.solution(family.problem(rho), state, table, batch, units)
         if self.refit:
             theta = np.zeros(d)
             theta[kept] = refit(table, batch, kept) if len(kept) else 0.0
             solution.coef = units.back(theta).astype(state.dtype)
-        return solution, float(rho)
+        return solution, rho
 
 
 def chosen_features(table: Table, batch: Batch, family: Family) -> Array:

@@ -183,7 +183,7 @@ def gathered(A: Linear, index: Array) -> Array:
 
 
 def formed(system: MeanOperator, last: Array | None = None, chunk: int | None = None) -> tuple[Array, Array, Array]:
-    """Σ_t w_t A_t with the damping left out, Σ_t w_t b_t, and the trace of the last row, `last` being that before.
+    """Σ_t w_t A_t, Σ_t w_t b_t, and the trace of the last row, `last` being that before.
 
     M is read by rows: what the direction i writes into a block is Σ_t w_t (direction i)(Σ_j M_ij direction j)ᵀ, one
     product for all j, and blocks that differ by a factor share it. For TD that is a single product, e(φ − ψ)ᵀ.
@@ -205,11 +205,13 @@ def formed(system: MeanOperator, last: Array | None = None, chunk: int | None = 
             earned[i] += rows[i].T @ (weight * system.batch.reward[some][kept])
         for left, right in products:
             sums[left, right] += dense(scaled(weight, rows[left]).T @ mixed(right, rows))
-    A = np.zeros((k, d, k, d))
+    A: Array = np.zeros((k, d, k, d))
     for product, places in products.items():
         for row, column, factor in places:
             A[row, :, column, :] += factor * sums[product]
-    return A.reshape(k * d, k * d), (system.table.m.reshape(k, 3) @ earned).ravel(), e
+    A = A.reshape(k * d, k * d)
+    A[np.diag_indices_from(A)] += np.repeat(system.table.damping, d) * system.weight.sum()
+    return A, (system.table.m.reshape(k, 3) @ earned).ravel(), e
 
 
 def _products(M: Array) -> dict[tuple[int, tuple[float, ...]], list[tuple[int, int, float]]]:
@@ -236,7 +238,6 @@ def mean_operator(table: Table, batch: Batch, weight: Array | None = None, form:
     if not form:
         return system
     A, b, _ = formed(system)
-    A[np.diag_indices_from(A)] += np.repeat(table.damping, batch.n_features)
     return Matrix(A, b)
 
 
@@ -248,10 +249,8 @@ def without(whole: Linear, table: Table, batch: Batch, part: Array) -> Linear:
     if isinstance(whole, MeanOperator):
         return mean_operator(table, batch, ~part, form=False)
     A, b, _ = formed(MeanOperator(table, batch, part / len(part)))
-    share, damping = 1.0 - part.mean(), np.repeat(table.damping, batch.n_features)
-    rest = (whole.A - A) / share
-    rest[np.diag_indices_from(rest)] += damping - damping / share
-    return Matrix(rest, (whole.b - b) / share)
+    share = 1.0 - part.mean()
+    return Matrix((whole.A - A) / share, (whole.b - b) / share)
 
 
 def second_moments(batch: Batch) -> Array:
