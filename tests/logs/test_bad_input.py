@@ -71,7 +71,7 @@ for name in FLOATS:
         (name, at(4, "high", object), f"`{name}` must hold numbers, but row 4 holds 'high'"),
         (name, at(2, pd.NA, object), f"`{name}` must be finite, but row 2"),
         (name, at(3, 1j, complex), f"`{name}` must be real, but row 3"),
-        (name, short, r"must have \d rows like `observation`, but it has \d \(row 7 has no partner\)"),
+        (name, short, r"must have \d rows like the other columns, but it has \d \(row 7 has no partner\)"),
     ]
 for name in FLAGS:
     CASES += [
@@ -212,7 +212,7 @@ SOURCES: list[tuple[Callable[[dict[str, Any]], Any], dict[str, Any], str]] = [
     (dict, {"reward": None}, "`reward` is missing"),
     (lambda _: {}, {}, "The source has no columns"),
     (lambda c: {**c, " ": c["r"]}, {}, "has no name"),
-    (lambda c: {**c, "r": c["r"][:5]}, {}, "`r` must have 8 rows like `observation`, but it has 5"),
+    (lambda c: {**c, "r": c["r"][:5]}, {}, "`r` must have 8 rows like the other columns, but it has 5"),
     (lambda c: {k: v[:0] for k, v in c.items()}, {}, "`obs_x` has no rows"),
     (lambda c: pd.DataFrame(c).iloc[:0], {}, "`obs_x` has no rows"),
     (lambda c: pd.concat([pd.DataFrame(c), pd.DataFrame({"r": c["r"]})], axis=1), {}, "`r` names two columns"),
@@ -312,7 +312,7 @@ def test_files(name: str, content: str | bytes, message: str, tmp_path: Path) ->
 
 BATCHES: list[tuple[str, str]] = [
     ("obs_x,reward,episode,step\n1,0,a,0\n2,0,a,1\n3,0,a,1\n4,0,a,2\n", "`step` must increase, but row 2"),
-    ("obs_x,reward,episode\n1,0,a\n2,0,b\n3,0,b\n4,0,a\n", "`episode` must keep .* row 3 does not"),
+    ("obs_x,reward,episode\n1,0,a\n2,0,b\n3,0,b\n4,0,a\n", "`episode` must keep .* row 3 returns to 'a'"),
     ("obs_x,reward,episode,done\n1,0,a,0\n2,0,a,0\n3,0,a,1\n4,0,a,0\n", "holds in row 2, but row 3 continues"),
     ("obs_x,reward,episode,truncated\n1,0,a,0\n2,0,a,0\n3,0,a,1\n4,0,a,0\n", "holds in row 2, but row 3 continues"),
     ("obs_x,reward,episode,done\n1,0,a,0\n2,0,a,1\n3,0,a,0\n4,0,a,0\n", "holds in row 1, but row 2 continues"),

@@ -11,58 +11,19 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sparsetd._tools.moderate import all_moderate, immoderate
+from sparsetd.logs import checks
 from sparsetd.solvers.mean import scaled
 from sparsetd.system import Array, Batch, dense, rows_of
 
 
-def check_finite(name: str, values: Any) -> None:
-    """Refuse NaN, infinity and numbers whose products are not finite, naming the first row that has one."""
-    data = values.data if sp.issparse(values) else values
-    if all_moderate(data):
-        return
-    first = int(np.argmax(immoderate(data).ravel()))
-    if sp.issparse(values):
-        row = int(np.searchsorted(values.indptr, first, side="right") - 1)
-    else:
-        row = first // (data.shape[1] if data.ndim == 2 else 1)
-    entry = data.ravel()[first]
-    if np.isfinite(entry):
-        raise ValueError(f"{name} contains {entry:g} in row {row}, which is too large to compute with; rescale it")
-    what = "NaN" if np.isnan(entry) else "inf (infinity)"
-    raise ValueError(f"{name} contains {what}, first in row {row}; drop or impute such rows before fitting")
-
-
-def column(name: str, values: Any, n: int, *, default: float = 1.0, low: float = 0.0, high: float = np.inf) -> Array:
-    """One finite number per row in [low, high]; `default` for every row where None was given."""
+def column(name: str, values: Any, n: int, *, default: float = 1.0, high: float = np.inf) -> Array:
+    """One finite number per row in [0, high]; `default` for every row where None was given."""
     if values is None:
         return np.full(n, default)
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be one number per row; {error}") from error
-    if array.shape != (n,):
-        raise ValueError(f"{name} has shape {array.shape} but X has {n} rows; pass one number per row")
-    check_finite(name, array)
-    bad = (array < low) | (array > high)
-    if bad.any():
-        row = int(np.argmax(bad))
-        allowed = f"in [{low:g}, {high:g}]" if np.isfinite(high) else f"at least {low:g}"
-        raise ValueError(f"{name} is {array[row]:g} in row {row}; it must be {allowed}")
-    return array
-
-
-def flags(name: str, values: Any, n: int) -> Array:
-    """One boolean per row; all False where None was given."""
-    if values is None:
-        return np.zeros(n, dtype=bool)
-    array = np.asarray(values)
-    if array.shape != (n,):
-        raise ValueError(f"{name} has shape {array.shape} but X has {n} rows; pass one boolean per row")
-    if array.dtype != bool and not np.isin(array, (0, 1)).all():
-        row = int(np.argmin(np.isin(array, (0, 1))))
-        raise ValueError(f"{name} is {array[row]} in row {row}; it must be True or False")
-    return array.astype(bool)
+    array = checks.column(name, values, n).astype(np.float64, copy=False)
+    allowed = f"in [0, {high:g}]" if np.isfinite(high) else "at least 0"
+    checks.refuse(name, (array < 0) | (array > high), array, allowed, "correct the row or drop it")
+    return np.asarray(array)
 
 
 def nearest(name: str, value: Any, known: Iterable[Any]) -> str:
@@ -166,7 +127,7 @@ def check_target(y: Any) -> None:
     """The row of a bad reward; everything else about y is scikit-learn's to say."""
     reward = np.asarray(y)
     if reward.dtype.kind == "f" and reward.ndim == 1:
-        check_finite("y", reward)
+        checks.finite("y", reward)
 
 
 def is_plain(model: Any, X: Any, y: Any = None, reset: bool = False) -> bool:

@@ -148,18 +148,18 @@ def is_missing(entry: Any) -> bool:
 
 def finite(name: str, values: Any, where: Mask | None = None) -> None:
     """Refuse NaN, infinity and what is too large to compute with (in the rows `where`, if given)."""
-    entries = values.data if sp.issparse(values) else values
-    if all_moderate(entries):
+    sparse = sp.issparse(values)
+    if all_moderate(values.data if sparse else values):
         return
-    if sp.issparse(values):  # the rows of entries are looked up only if some are bad
-        places = np.flatnonzero(immoderate(entries))
-        found = np.zeros(values.shape[0])
-        found[np.searchsorted(values.indptr, places, side="right") - 1] = entries[places]
-        values = found
-    here = True if where is None else where
-    huge = rowwise(immoderate(values)) & here
-    refuse(name, rowwise(~np.isfinite(values)) & here, values, "finite", "drop the row or fill the value")
-    refuse(name, huge, values, f"at most {LARGEST:g} in size", "rescale it")
+    entries = values.data if sparse else values.ravel()
+    places = np.flatnonzero(immoderate(entries))[::-1]
+    width = max(len(entries) // max(values.shape[0], 1), 1)
+    row = np.searchsorted(values.indptr, places, side="right") - 1 if sparse else places // width
+    found = np.zeros(values.shape[0])
+    found[row] = entries[places]  # the first bad entry of every row
+    found = found if where is None else np.where(where, found, 0.0)
+    refuse(name, ~np.isfinite(found), found, "finite", "drop the row, or put a number in place of NaN or inf")
+    refuse(name, immoderate(found), found, f"at most {LARGEST:g} in size", "rescale it")
 
 
 def rows(name: str, values: Any) -> Array:
@@ -228,7 +228,7 @@ def length(name: str, values: Any, n: int) -> None:
     found = values.shape[0] if hasattr(values, "shape") else len(values)
     if found != n:
         raise ValueError(
-            f"`{name}` must have {n} rows like `observation`, but it has {found} "
+            f"`{name}` must have {n} rows like the other columns, but it has {found} "
             f"(row {nth(min(found, n))} has no partner): pass columns of equal length."
         )
 
