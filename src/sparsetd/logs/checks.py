@@ -69,8 +69,8 @@ def refuse(name: str, bad: Mask, values: Array, rule: str, remedy: str) -> None:
 def numbers(name: str, values: Any) -> Array:
     """`values` as a native array of int64, float32 or float64; booleans become int64, numeric objects float64."""
     array = array_of(name, values)
-    if array.dtype.kind in "OUSTV":
-        array = _unpacked(name, array)
+    if _holds_lists(array):
+        array = _from_arrow(name, _as_lists(name, array))
     if array.dtype.kind in "OUSTV":
         array = _from_objects(name, array)
     if array.dtype.kind in "mM":
@@ -90,30 +90,19 @@ def objects(values: Iterable[Any]) -> Array:
     return np.fromiter(values, dtype=object)
 
 
-def _unpacked(name: str, array: Array) -> Array:
-    """An array of lists as a matrix; missing lists are NaN, and lists of different lengths are refused."""
-    first = next((entry for entry in array.ravel() if not is_missing(entry)), None)
-    if array.ndim != 1 or not isinstance(first, (list, tuple, np.ndarray)):
-        return array
-    absent = np.full(_shape(first) or (), np.nan)
-    lists = [absent if is_missing(entry) else entry for entry in array]
-    try:
-        matrix = np.asarray(lists)
-    except ValueError:
-        shapes = [_shape(entry) for entry in lists]
-        row = next((i for i, shape in enumerate(shapes) if shape is None or shape != shapes[0]), 0)
-        raise ValueError(
-            f"`{name}` has rows of different lengths (row {nth(row)} is the first to differ): make all of one length."
-        ) from None
-    return array if matrix.dtype.kind in "US" else matrix
+def _holds_lists(array: Array) -> bool:
+    """Whether the entries of a column are lists, which NumPy has left as they are."""
+    if array.dtype.kind != "O" or array.ndim != 1:
+        return False
+    return isinstance(next((entry for entry in array if not is_missing(entry)), None), (list, tuple, np.ndarray))
 
 
-def _shape(row: Any) -> tuple[int, ...] | None:
-    """The shape of a list; None if it is ragged."""
+def _as_lists(name: str, values: Iterable[Any]) -> Any:
+    """A column of lists in Arrow."""
     try:
-        return np.shape(row)
-    except ValueError:
-        return None
+        return pa.array(list(values), from_pandas=True)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"`{name}` must hold a list of numbers in every row ({reason(error)}).") from None
 
 
 def _from_objects(name: str, array: Array) -> Array:
@@ -453,10 +442,7 @@ def _matrix(name: str, column: Any) -> Array:
 def lists_of(name: str, column: Any, kinds: str) -> tuple[Array, Array]:
     """The ends of the lists in a column of sparse rows, and their entries, without a copy of Arrow's memory."""
     if not isinstance(column, (pa.Array, pa.ChunkedArray)):  # lists of a text file or a mapping
-        try:
-            column = pa.array(list(column), from_pandas=True)
-        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-            raise ValueError(f"`{name}` must hold a list of numbers in every row ({reason(error)}).") from None
+        column = _as_lists(name, column)
     column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     wrong = f"`{name}` has the type {kind_of(column)}, but"
     if not is_list(column.type):
