@@ -229,7 +229,11 @@ SOURCES: list[tuple[Callable[[dict[str, Any]], Any], dict[str, Any], str]] = [
         {},
         "`obs` must have lists of equal length, but row 1",
     ),
-    (lambda c: {"obs": [[1.0, 2], [1.0]], "reward": c["r"][:2]}, {}, r"`obs` must have lists of equal length, but row 1"),
+    (
+        lambda c: {"obs": [[1.0, 2], [1.0]], "reward": c["r"][:2]},
+        {},
+        r"`obs` must have lists of equal length, but row 1",
+    ),
     (
         lambda _: {"obs": [1.0, 2.0], "reward": [0, 0], "episode": ["a", "b"]},
         {},

@@ -56,6 +56,9 @@ class Opened:
     notes: Mapping[str, Any] = field(default_factory=dict)  # see `notes_of`
     close: Callable[[], None] = lambda: None  # gives up a source whose rows are not wanted after all
 
+    def has(self, columns: str | Sequence[str] | None) -> bool:
+        return set(self.names).issuperset([columns] if isinstance(columns, str) else columns or ())
+
 
 @contextmanager
 def readable(name: str, kind: str) -> Iterator[None]:
