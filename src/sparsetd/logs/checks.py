@@ -505,24 +505,18 @@ def ids_of(name: str, column: Any, n: int, *, gaps: bool = False) -> Any:
         return _checked_texts(name, column.dictionary_encode(), n, gaps)
     if pa.types.is_dictionary(kind) and pa.types.is_string(kind.value_type):
         return _checked_texts(name, column, n, gaps)
-    ids, remedy = array_of(name, column), "fill in every row"
+    ids = array_of(name, column)
     if ids.ndim != 1:
         raise ValueError(f"`{name}` must have one identifier per row, but its shape is {ids.shape}: pass a vector.")
     length(name, ids, n)
-    if gaps:
-        texts = pa.array([None if is_missing(entry) else id_text(entry) for entry in ids.tolist()], pa.string())
-        return _checked_texts(name, texts.dictionary_encode(), n, gaps)
-    if ids.dtype.kind != "O":
-        refuse(name, np.asarray(ids != ids), ids, "present", remedy)
-    elif not set(map(type, ids.tolist())) <= {str, bytes, int}:
+    if ids.dtype.kind == "O" and not set(map(type, ids.tolist())) <= {str, bytes, int}:
         several = np.array([isinstance(entry, Collection) and not isinstance(entry, (str, bytes)) for entry in ids])
-        refuse(name, several, ids, "numbers or text", remedy)
-        refuse(name, np.array([is_missing(entry) for entry in ids]), ids, "present", remedy)
-    whole = _whole(ids)
+        refuse(name, several, ids, "numbers or text", "fill in every row")
+    whole = None if gaps else _whole(ids)
     if whole is not None:
         return pa.array(whole)
-    texts = pa.array([id_text(entry) for entry in ids.tolist()], pa.large_string())
-    return _checked_texts(name, texts.dictionary_encode(), n)
+    texts = pa.array([None if is_missing(entry) else id_text(entry) for entry in ids.tolist()], pa.large_string())
+    return _checked_texts(name, texts.dictionary_encode(), n, gaps)
 
 
 def _checked_texts(name: str, column: Any, n: int, gaps: bool = False) -> Any:
