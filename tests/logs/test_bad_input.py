@@ -210,6 +210,7 @@ SOURCES: list[tuple[Callable[[dict[str, Any]], Any], dict[str, Any], str]] = [
     (dict, {"next_observation": ["next_obs_x"]}, "`next_observation` has 1 columns but `observation` has 2"),
     (dict, {"rewards": "r"}, r"`rewards` is not a role of a column; did you mean 'reward'\?$"),
     (dict, {"reward": None}, "`reward` is missing"),
+    (lambda c: {"obs": sp.csr_array(np.eye(3)), "r": c["r"][:3]}, {}, "`obs` is a sparse matrix"),
     (lambda _: {}, {}, "The source has no columns"),
     (lambda c: {**c, " ": c["r"]}, {}, "has no name"),
     (lambda c: {**c, "r": c["r"][:5]}, {}, "`r` must have 8 rows like the other columns, but it has 5"),

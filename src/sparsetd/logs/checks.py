@@ -152,9 +152,7 @@ def finite(name: str, values: Any, where: Mask | None = None) -> None:
 
 
 def rows(name: str, values: Any) -> Array:
-    """Observations as (n, p), dense or CSR: one number per row becomes one column, images are flattened."""
-    if sp.issparse(values):
-        return sp.csr_array(values, dtype=np.float64)
+    """Observations as (n, p): one number per row becomes one column, images are flattened."""
     array = numbers(name, values)
     n = n_rows(name, array)
     array = array.reshape(n, -1) if n else array.reshape(0, int(np.prod(array.shape[1:])))
@@ -166,7 +164,7 @@ def rows(name: str, values: Any) -> Array:
 def n_rows(name: str, values: Any) -> int:
     if getattr(values, "ndim", 1) == 0 or not hasattr(values, "__len__"):
         raise ValueError(f"`{name}` must have one row per transition, but it is a single number: pass an array.")
-    return len(values)
+    return int(values.shape[0]) if hasattr(values, "shape") else len(values)
 
 
 def column(name: str, values: Any, n: int) -> Any:
@@ -214,7 +212,7 @@ def _times(values: Array) -> Array | None:
 
 
 def length(name: str, values: Any, n: int) -> None:
-    found = values.shape[0] if hasattr(values, "shape") else len(values)
+    found = n_rows(name, values)
     if found != n:
         raise ValueError(
             f"`{name}` must have {n} rows like the other columns, but it has {found} "
@@ -365,11 +363,9 @@ def _unmasked(values: Any) -> Any:
     """The values with NaN or None for masked entries, whatever number lies under the mask."""
     if not isinstance(values, np.ma.MaskedArray):
         return values
-    if not np.ma.getmaskarray(values).any():
-        return values.data
-    masked: Any = values
-    numeric = values.dtype.kind in "biuf"
-    return masked.astype(float).filled(np.nan) if numeric else masked.astype(object).filled(None)
+    masked = np.ma.getmaskarray(values)
+    missing: Any = np.nan if values.dtype.kind in "biuf" else None
+    return np.where(masked, missing, values.data) if masked.any() else values.data
 
 
 def _from_arrow(name: str, column: Any) -> Array:
@@ -380,9 +376,8 @@ def _from_arrow(name: str, column: Any) -> Array:
         return _matrix(name, column)
     try:
         if pa.types.is_dictionary(column.type):
-            values = np.concatenate(
-                [looked_up(one.dictionary.to_numpy(zero_copy_only=False), one) for one in column.chunks]
-            )
+            whole = column.unify_dictionaries().combine_chunks()
+            values = looked_up(whole.dictionary.to_numpy(zero_copy_only=False), whole)
         elif pa.types.is_decimal(column.type):  # directly, some would be the float beside the nearest
             values = column.cast(pa.string()).cast(pa.float64()).to_numpy()
         else:
