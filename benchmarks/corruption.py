@@ -27,7 +27,7 @@ def files(folder: Path) -> dict[str, bytes]:
     X, y = rng.normal(size=(200, 20)), rng.normal(size=200)
     model_file.save(LSTD(alpha=0.1).fit(X, y), folder / "model")
     key = "0" * 64
-    Cache(folder).put(key, {"x": rng.normal(size=(2, 20)), "rng": rng, "t": 7})
+    Cache(folder).put(key, {"x": rng.normal(size=(2, 20)), "t": 7})
     return {"model": (folder / "model").read_bytes(), "entry": Cache(folder).file(key).read_bytes()}
 
 

@@ -216,6 +216,30 @@ def test_predict_keeps_every_row_where_the_file_has_it(capsys, log, folder):
     assert [line["row"] for line in lines] == [str(i) for i in range(200)]
 
 
+def test_a_model_remembers_how_the_columns_of_its_log_are_called(capsys, folder):
+    renamed = {"obs_a": "age", "obs_b": "lactate", "reward": "score", "episode": "stay", "terminated": "dead"}
+    kept = ["stay", "step", "age", "lactate", "action", "score", "dead"]
+    table = [{renamed.get(k, k): v for k, v in row.items() if renamed.get(k, k) in kept} for row in rows()]
+    log = write(folder / "log.csv", table, kept)
+    names = ["observation=age,lactate", "reward=score", "episode=stay", "terminated=dead"]
+    words = [word for name in names for word in ("--column", name)]
+    assert run(capsys, "fit", log, "--out", "m", "--method", "TDC", *words)[0] == 0
+    code, out, err = run(capsys, "predict", "m", log)
+    assert (code, out.splitlines()[0]) == (0, "row,episode,value")
+    assert "columns are named as for the fit: observation=age,lactate, reward=score, episode=stay" in err
+    assert run(capsys, "predict", "m", log, *words[:2], "--column", "episode=stay")[1] == out
+    states = write(
+        folder / "states.csv", [{k: row[k] for k in ("age", "lactate")} for row in table], ["lactate", "age"]
+    )
+    values = [line.rpartition(",")[2] for line in out.splitlines()]
+    assert [line.rpartition(",")[2] for line in run(capsys, "predict", "m", states)[1].splitlines()] == values
+    other = write(folder / "usual.csv", rows())
+    assert run(capsys, "predict", "m", other, "--column", "observation=obs_a,obs_b")[0] == 2  # other features
+    code, _, err = run(capsys, "fit", log, "--out", "again", "--init", "m")
+    assert code == 0, err
+    assert model_file.read_notes(folder / "again")["columns"] == model_file.read_notes(folder / "m")["columns"]
+
+
 @pytest.mark.parametrize("features", ["raw", "standard", "fourier", "tiles"])
 def test_fit_with_other_features_and_settings(capsys, log, features):
     words = ["fit", log, "--out", "m.sparsetd", "--method", "LSTD", "--set", "alpha=0.1", "--features", features]

@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from sparsetd import LSTD, ROTD, TD, LinearTD, penalties, solvers
 from sparsetd.estimators import PFGTD, DivergenceWarning, base
-from sparsetd.estimators.validation import check_finite
+from sparsetd.logs.checks import finite as check_finite
 from sparsetd.solvers import PowerDecay
 
 ROWS = log()
@@ -58,7 +58,7 @@ def test_schedules(schedule, sentence: str) -> None:
 def test_a_nan_in_a_sparse_matrix_is_found_in_its_row() -> None:
     X = sp.csr_array(ROWS.X)
     X.data[X.indptr[7] + 1] = np.nan
-    with pytest.raises(ValueError, match="X contains NaN, first in row 7"):
+    with pytest.raises(ValueError, match=r"`X` must be finite, but row 7 holds nan"):
         fit(LSTD(), X=X)
 
 
@@ -72,7 +72,7 @@ def test_a_stream_that_stops_at_a_bad_row_names_it_and_stays_as_it_was(model, wh
     rows = np.array(getattr(ROWS, where), dtype=float)
     rows[6, 1] = bad
     for call in (model.fit, model.partial_fit):
-        with pytest.raises(ValueError, match=rf"{where} contains .* in row 6"):
+        with pytest.raises(ValueError, match=rf"`{where}` must be .* but row 6 holds"):
             call(ROWS.but(**{where: rows}).X, ROWS.y, ROWS.but(**{where: rows}).X_next, **ROWS.keywords)
         assert np.array_equal(model.coef_, before[0])
         assert (model.n_iter_, model.history_["n_iter"]) == before[1:]
@@ -89,12 +89,12 @@ def test_numbers_too_large_to_compute_with_are_refused() -> None:
         X = np.ones((48, 2))
         X[3, 1] = huge
         for rows in (X, np.asfortranarray(X), sp.csr_array(X)):
-            with pytest.raises(ValueError, match=r"X contains -?1e\+\d+ in row 3, which is too large"):
+            with pytest.raises(ValueError, match=r"`X` must be at most 1e\+100 in size, but row 3 holds -?1e\+\d+"):
                 check_finite("X", rows)
 
 
 def test_text_where_numbers_belong() -> None:
-    with pytest.raises(ValueError, match="ratio must be one number per row"):
+    with pytest.raises(TypeError, match="`ratio` must hold numbers, but row 0 holds"):
         fit(LSTD(), ratio=["a"] * 48)
 
 
@@ -178,8 +178,8 @@ def test_history_does_not_outweigh_sparse_rows() -> None:
         (np.ones((0, 2)), np.ones(0), "0 sample"),
         (np.ones((3, 0)), np.ones(3), "0 feature"),
         (np.ones((3, 2)) * 1j, np.ones(3), "Complex data not supported"),
-        (np.array([[1.0, np.nan]]), np.ones(1), "X contains (nan|NaN)"),
-        (np.ones((2, 2)), np.array([1.0, np.inf]), "y contains inf"),
+        (np.array([[1.0, np.nan]]), np.ones(1), "`X` must be finite"),
+        (np.ones((2, 2)), np.array([1.0, np.inf]), "`y` must be finite, but row 1 holds inf"),
     ],
 )
 def test_arrays_that_are_no_table_of_numbers(X, y, sentence: str) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from fuzz.oracle import check_sentence, file
 from sparsetd import LSTD, TDC, Transitions, ValueFunction
@@ -25,9 +26,9 @@ from sparsetd.storage.cache import Cache
 from sparsetd.storage.container import CorruptFileError
 
 TAGS = ["float", "scalar", "array", "nonzeros", "strings", "floats", "ints"]
-TAGS += ["tuple", "items", "sparse", "generator", "dtype", "record", "estimator"]
+TAGS += ["tuple", "sparse", "record", "estimator"]
 KEY = "0" * 64
-STATE = {"x": np.eye(2), "rng": np.random.default_rng(0), "names": np.array(["a", "b"], object)}
+STATE = {"x": np.eye(2), "rows": sp.csr_array(np.eye(3)), "names": np.array(["a", "b"], object)}
 
 
 def files() -> list[bytes]:

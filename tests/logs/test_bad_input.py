@@ -71,7 +71,7 @@ for name in FLOATS:
         (name, at(4, "high", object), f"`{name}` must hold numbers, but row 4 holds 'high'"),
         (name, at(2, pd.NA, object), f"`{name}` must be finite, but row 2"),
         (name, at(3, 1j, complex), f"`{name}` must be real, but row 3"),
-        (name, short, r"must have \d rows like `observation`, but it has \d \(row 7 has no partner\)"),
+        (name, short, r"must have \d rows like the other columns, but it has \d \(row 7 has no partner\)"),
     ]
 for name in FLAGS:
     CASES += [
@@ -99,7 +99,7 @@ CASES += [
     ("observation", whole(np.zeros((0, 2))), "`observation` has no rows"),
     ("observation", whole(np.zeros((N, 0))), "`observation` must have at least one column"),
     ("observation", whole(3.0), "`observation` must have one row per transition"),
-    ("observation", whole([[1.0, 2]] * 3 + [[1.0]] * 5), r"`observation` has rows of different lengths \(row 3"),
+    ("observation", whole([[1.0, 2]] * 3 + [[1.0]] * 5), r"`observation` must have lists of equal length, but row 3"),
     ("reward", whole(sp.csr_array(np.ones((N, 1)))), "`reward` is a sparse matrix"),
     ("observation", whole(np.array(["a"] * N)), "`observation` must hold numbers, but row 0 holds 'a'"),
     ("observation", whole([0.0] * 5 + ["a"] + [0.0] * 2), "`observation` must hold numbers, but row 5 holds 'a'"),
@@ -210,9 +210,10 @@ SOURCES: list[tuple[Callable[[dict[str, Any]], Any], dict[str, Any], str]] = [
     (dict, {"next_observation": ["next_obs_x"]}, "`next_observation` has 1 columns but `observation` has 2"),
     (dict, {"rewards": "r"}, r"`rewards` is not a role of a column; did you mean 'reward'\?$"),
     (dict, {"reward": None}, "`reward` is missing"),
+    (lambda c: {"obs": sp.csr_array(np.eye(3)), "r": c["r"][:3]}, {}, "`obs` is a sparse matrix"),
     (lambda _: {}, {}, "The source has no columns"),
     (lambda c: {**c, " ": c["r"]}, {}, "has no name"),
-    (lambda c: {**c, "r": c["r"][:5]}, {}, "`r` must have 8 rows like `observation`, but it has 5"),
+    (lambda c: {**c, "r": c["r"][:5]}, {}, "`r` must have 8 rows like the other columns, but it has 5"),
     (lambda c: {k: v[:0] for k, v in c.items()}, {}, "`obs_x` has no rows"),
     (lambda c: pd.DataFrame(c).iloc[:0], {}, "`obs_x` has no rows"),
     (lambda c: pd.concat([pd.DataFrame(c), pd.DataFrame({"r": c["r"]})], axis=1), {}, "`r` names two columns"),
@@ -229,7 +230,11 @@ SOURCES: list[tuple[Callable[[dict[str, Any]], Any], dict[str, Any], str]] = [
         {},
         "`obs` must have lists of equal length, but row 1",
     ),
-    (lambda c: {"obs": [[1.0, 2], [1.0]], "reward": c["r"][:2]}, {}, r"`obs` has rows of different .*row 1"),
+    (
+        lambda c: {"obs": [[1.0, 2], [1.0]], "reward": c["r"][:2]},
+        {},
+        r"`obs` must have lists of equal length, but row 1",
+    ),
     (
         lambda _: {"obs": [1.0, 2.0], "reward": [0, 0], "episode": ["a", "b"]},
         {},
@@ -268,7 +273,7 @@ FILES: list[tuple[str, str | bytes, str]] = [
     ("a.csv", "obs_x,reward\n" + "9" * 200_000 + ",1\n", "`obs_x` must be finite, but row 0"),
     ("a.csv", "obs_x,reward,done\n1e999,1,1\n", "`obs_x` must be finite, but row 0"),
     ("a.csv", "obs_x,reward,done\n" + "9" * 120 + ",1,1\n", "`obs_x` must be at most 1e.100 in size, but row 0"),
-    ("a.csv", 'obs,reward,done\n"[1, 2]",1,0\n"[1]",1,1\n', "`obs` has rows of different lengths"),
+    ("a.csv", 'obs,reward,done\n"[1, 2]",1,0\n"[1]",1,1\n', "`obs` must have lists of equal length"),
     ("a.csv", 'obs,reward,done\n"[1, 2",1,1\n', "`obs` must hold numbers, but row 0"),
     ("a.csv", "obs_x^reward\n1^2\n", "`reward` is missing.*there are no others"),
     ("a.jsonl", "", "a.jsonl is empty"),
@@ -280,7 +285,7 @@ FILES: list[tuple[str, str | bytes, str]] = [
     ("a.jsonl", '{"obs_x": 1, "reward": 0}\n{"obs_x": 1}\n', "`reward` must be finite, but row 1"),
     ("a.jsonl", '{"obs_x": 1, "reward": {"a": 1}}\n', "`reward` must hold numbers, but row 0 holds {'a': 1}"),
     ("a.jsonl", '{"obs_x": 1, "reward": "5"}\n', "`reward` must hold numbers, but row 0 holds '5'"),
-    ("a.jsonl", '{"obs_x": [1, [2]], "reward": 0, "done": 1}\n', "`obs_x` has rows of different lengths"),
+    ("a.jsonl", '{"obs_x": [1, [2]], "reward": 0, "done": 1}\n', "`obs_x` must hold a list of numbers in every row"),
     ("a.jsonl", '{"obs_x": [], "reward": 0, "done": 1}\n', "`obs_x` must have at least one column"),
     ("a.jsonl", '{"obs_x": NaN, "reward": 0, "done": 1}\n', "`obs_x` must be finite, but row 0"),
     ("a.jsonl", '{"obs_x": 1' + "0" * 30 + ', "reward": 0, "done": 1}\n', r"`obs_x` must be below 2\*\*63, but row 0"),
@@ -312,7 +317,7 @@ def test_files(name: str, content: str | bytes, message: str, tmp_path: Path) ->
 
 BATCHES: list[tuple[str, str]] = [
     ("obs_x,reward,episode,step\n1,0,a,0\n2,0,a,1\n3,0,a,1\n4,0,a,2\n", "`step` must increase, but row 2"),
-    ("obs_x,reward,episode\n1,0,a\n2,0,b\n3,0,b\n4,0,a\n", "`episode` must keep .* row 3 does not"),
+    ("obs_x,reward,episode\n1,0,a\n2,0,b\n3,0,b\n4,0,a\n", "`episode` must keep .* row 3 returns to 'a'"),
     ("obs_x,reward,episode,done\n1,0,a,0\n2,0,a,0\n3,0,a,1\n4,0,a,0\n", "holds in row 2, but row 3 continues"),
     ("obs_x,reward,episode,truncated\n1,0,a,0\n2,0,a,0\n3,0,a,1\n4,0,a,0\n", "holds in row 2, but row 3 continues"),
     ("obs_x,reward,episode,done\n1,0,a,0\n2,0,a,1\n3,0,a,0\n4,0,a,0\n", "holds in row 1, but row 2 continues"),

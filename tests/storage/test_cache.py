@@ -28,14 +28,13 @@ class Inner:
 class State:
     x: np.ndarray
     step: int
-    rng: np.random.Generator
     inner: Inner
     history: dict[str, list[float]] = field(default_factory=dict)
 
 
 def make_state(seed=0):
     rng = np.random.default_rng(seed)
-    return State(rng.normal(size=(2, 5)), 7, rng, Inner(np.inf), {"objective": rng.normal(size=30).tolist()})
+    return State(rng.normal(size=(2, 5)), 7, Inner(np.inf), {"objective": rng.normal(size=30).tolist()})
 
 
 def test_a_state_round_trips_exactly(tmp_path):
@@ -44,7 +43,6 @@ def test_a_state_round_trips_exactly(tmp_path):
     back = Cache(tmp_path).get(KEY, (State, Inner))
     assert back.x.tobytes() == state.x.tobytes()
     assert (back.step, back.inner, back.history) == (state.step, state.inner, state.history)
-    assert back.rng.normal() == state.rng.normal()
 
 
 def test_an_entry_is_found_under_its_own_key_alone(tmp_path):

@@ -50,7 +50,7 @@ def trip(value, classes=CLASSES):
 
 
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(codec="utf-8"))
-KEYS = st.text(max_size=3) | st.integers() | st.just("~")
+KEYS = st.text(max_size=3).filter(lambda key: key != "~")
 TREES = st.recursive(
     LEAVES,
     lambda inner: st.lists(inner, max_size=20) | st.tuples(inner, inner) | st.dictionaries(KEYS, inner, max_size=4),
@@ -83,7 +83,6 @@ def test_numpy_scalars_keep_their_type(value):
     back = trip(value)
     assert type(back) is type(value)
     assert back.tobytes() == value.tobytes()
-    assert trip(value.dtype) == value.dtype
 
 
 @pytest.mark.parametrize(
@@ -103,20 +102,12 @@ def test_text_arrays_round_trip(names):
     assert back.tolist() == names.tolist()
 
 
-@pytest.mark.parametrize("kind", [sp.csr_array, sp.csc_array, sp.csr_matrix, sp.csc_matrix])
-def test_sparse_matrices_round_trip(kind):
+@pytest.mark.parametrize("kind", [sp.csr_array, sp.csr_matrix])
+def test_sparse_rows_round_trip(kind):
     value = kind(np.array([[0.0, 2.0, 0.0], [1.0, 0.0, 3.0]]))
     back = trip(value)
-    assert type(back) is type(value)
+    assert type(back) is sp.csr_array
     np.testing.assert_array_equal(back.toarray(), value.toarray())
-
-
-@pytest.mark.parametrize("bits", [np.random.PCG64, np.random.Philox, np.random.SFC64, np.random.MT19937])
-def test_a_generator_continues_its_stream(bits):
-    rng = np.random.Generator(bits(5))
-    rng.normal(size=7)
-    back = trip(rng)
-    np.testing.assert_array_equal(back.normal(size=9), rng.normal(size=9))
 
 
 def test_records_round_trip():
@@ -159,6 +150,10 @@ def test_estimators_round_trip_without_private_attributes():
         (Model(gamma=abs), "parameter gamma is a builtin"),
         ({"a": {1, 2}}, "a set"),
         (sp.coo_array(np.eye(2)), "tocsr"),
+        (sp.csc_array(np.eye(2)), "tocsr"),
+        ({"a": {1: 2}}, r"value\.a is a dict"),
+        ({"~": "array"}, "value is a dict"),
+        ([np.random.default_rng()], r"value\[0\] is a Generator"),
         (np.array(["a", 1], dtype=object), r"value\[1\] is a int"),
         (b"bytes", "a bytes"),
         (Carry, "a type"),
@@ -189,7 +184,6 @@ def test_what_cannot_be_stored_is_named(value, message):
         {"~": "estimator", "class": "Model", "params": {}, "fitted": {"__class__": 1}},
         {"~": "estimator", "class": "Model", "params": {}, "fitted": {"_state": 1}},
         {"~": "generator", "class": "PCG64", "v": {"state": 3}},
-        {"~": "generator", "class": "object", "v": {}},
         {"~": "sparse", "class": "csr_array", "shape": [2, 2], "data": "0", "indices": "0", "indptr": "0"},
         {"~": "sparse", "class": "csr_array", "shape": [-2, 2], "data": "0", "indices": "0", "indptr": "0"},
         {"~": "sparse", "class": "csr_array", "shape": [1, 9], "data": "0", "indices": "4", "indptr": "5"},
@@ -205,10 +199,8 @@ def test_what_cannot_be_stored_is_named(value, message):
         {"~": "nonzeros", "at": "2", "v": "2", "shape": [-5, -2]},
         {"~": "nonzeros", "at": "2", "v": "2", "shape": [1 << 20, 1 << 20]},
         {"~": "nonzeros", "at": "2", "v": "2", "shape": ["10"]},
-        {"~": "dtype", "v": "<f8,<f8"},
-        {"~": "dtype", "v": "090f8"},
-        {"~": "items", "v": [[1, 2, 3]]},
-        {"~": "items", "v": [[[1], 2]]},
+        {"~": "sparse", "class": "csc_array", "shape": [1, 9], "data": "0", "indices": "2", "indptr": "5"},
+        {"~": "items", "v": [[1, 2]]},
         {"~": "tuple", "v": 3},
     ],
     ids=lambda node: str(node)[:60],

@@ -266,7 +266,8 @@ def improve(args: Namespace) -> Outcome:
     result = judged(evaluation.improve, args, log)
     lines = []
     if args.out is not None:
-        model_file.save(result.policy, args.out, notes={"log": args.log, "recommended": result.recommended})
+        notes = {"log": args.log, "recommended": result.recommended, "columns": args.column}
+        model_file.save(result.policy, args.out, notes=notes)
         lines = [f"policy: {args.out}"]
     settings = {name: getattr(args, name) for name in ("gamma", "learn", "n_resamples", "random_state")}
     text, data = told(args, result, *lines, **settings)

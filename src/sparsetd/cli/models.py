@@ -184,7 +184,7 @@ def fit(args: Namespace) -> Outcome:
         model._learn(log, policy, partial(fit_in_parts, model.estimator_, **how))
     model.policy_ = None  # a function cannot be kept in a file; the action values can
     notes = {"log": args.log, "gamma": estimator.gamma, "policy": args.target or "", "init": args.init or ""}
-    notes |= {name: args.column.get(name) for name in ("buckets", "values")}
+    notes |= {"columns": args.column, "values": args.column.get("values")}
     model_file.save(model, args.out, notes=notes)
     if args.export is not None and args.export.lower().endswith(".json"):
         model_file.export_json(model, args.export)
@@ -206,8 +206,7 @@ def _earlier(args: Namespace) -> Any:
     if (model.n_actions_ is None) != (args.target is None):
         what = "state values: leave --target out" if model.n_actions_ is None else "action values: name --target too"
         raise ValueError(f"{args.init} holds {what}")
-    if notes.get("buckets"):
-        args.column.setdefault("buckets", notes["buckets"])
+    args.column = {**model_file.columns_of_fit(notes, args.column), **args.column}
     return model
 
 
@@ -311,9 +310,10 @@ def _values(model: Any, notes: Mapping[str, Any], args: Namespace) -> tuple[Any,
     episode: list[Any] = []
     known = {**manifest_of(args.log)["columns"], **args.column}
     asked = {role: names for role, names in known.items() if role in (*STATE, *SPARSE, *SIZES, "sql")}
-    buckets, weights = notes.get("buckets"), notes.get("values")
+    fitted = {role: names for role, names in model_file.columns_of_fit(notes, known).items() if role not in OTHERS}
+    weights = notes.get("values")
     source = args.log if args.like is None else prepare(args.log, like=args.like).columns
-    log = Log(source, **dict.fromkeys(OTHERS) | asked | ({"buckets": buckets} if buckets else {}))
+    log = Log(source, earlier=fitted, **dict.fromkeys(OTHERS) | asked)
     if weights and log.schema.indices and not log.schema.values:
         raise ValueError(
             f"{args.model} was fitted to sparse rows with values (their column was {weights!r}), and these rows have "

@@ -22,7 +22,9 @@ from sparsetd._tools.progress import track
 from sparsetd._tools.typed_sklearn import BaseEstimator, RegressorMixin
 from sparsetd.estimators import validation
 from sparsetd.estimators.plausible import Watch
-from sparsetd.estimators.validation import Following, check_finite, check_parameters, following
+from sparsetd.estimators.validation import Following, check_parameters, following
+from sparsetd.logs.checks import finite as check_finite
+from sparsetd.logs.checks import flags
 from sparsetd.metrics import mspbe
 from sparsetd.penalties import Ridge
 from sparsetd.system import Array, Batch, Solution, Table
@@ -287,7 +289,7 @@ class BaseTD(RegressorMixin, BaseEstimator):
         if not sp.issparse(phi):
             phi = np.ascontiguousarray(phi)  # frames arrive column by column; the order of sums must not depend on it
         n = len(reward)
-        begins = validation.flags("start", start, n)
+        begins = flags("start", start, n)
         gammas = validation.column("discount", discount, n, default=self.gamma, high=1.0)
         phi = validation.with_constant(phi) if self.fit_intercept else phi
         if X_next is None:

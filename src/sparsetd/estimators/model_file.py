@@ -23,6 +23,7 @@ from sklearn.base import BaseEstimator
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
+from sparsetd._tools.progress import say
 from sparsetd.estimators.plausible import Watch
 from sparsetd.estimators.validation import check_parameters
 from sparsetd.estimators.value_function import ValueFunction
@@ -161,6 +162,16 @@ def read_notes(path: str | os.PathLike[str]) -> dict[str, Any]:
     >>> folder.cleanup()
     """
     return _read(path, "notes")
+
+
+def columns_of_fit(notes: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The names by role of the columns that the model with these notes was fitted to, but for the roles given now."""
+    fitted = {"buckets": notes["buckets"]} if notes.get("buckets") else {}  # as version 0.3.0 wrote it
+    fitted |= {role: named for role, named in notes.get("columns", {}).items() if role not in (*given, "sql")}
+    if fitted:
+        told = (f"{role}={','.join(named) if isinstance(named, list) else named}" for role, named in fitted.items())
+        say(f"columns are named as for the fit: {', '.join(told)} (--column names others)")
+    return fitted
 
 
 def export_json(model: Any, path: str | os.PathLike[str]) -> None:

@@ -9,7 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.metadata_routing import MetadataRequest
 
-from sparsetd.estimators.validation import column, flags, nearest
+from sparsetd.estimators.validation import column, nearest
+from sparsetd.logs.checks import flags
 from sparsetd.metrics import mspbe
 from sparsetd.system import Array, Batch
 

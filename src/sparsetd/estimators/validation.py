@@ -11,58 +11,19 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sparsetd._tools.moderate import all_moderate, immoderate
+from sparsetd.logs import checks
 from sparsetd.solvers.mean import scaled
 from sparsetd.system import Array, Batch, dense, rows_of
 
 
-def check_finite(name: str, values: Any) -> None:
-    """Refuse NaN, infinity and numbers whose products are not finite, naming the first row that has one."""
-    data = values.data if sp.issparse(values) else values
-    if all_moderate(data):
-        return
-    first = int(np.argmax(immoderate(data).ravel()))
-    if sp.issparse(values):
-        row = int(np.searchsorted(values.indptr, first, side="right") - 1)
-    else:
-        row = first // (data.shape[1] if data.ndim == 2 else 1)
-    entry = data.ravel()[first]
-    if np.isfinite(entry):
-        raise ValueError(f"{name} contains {entry:g} in row {row}, which is too large to compute with; rescale it")
-    what = "NaN" if np.isnan(entry) else "inf (infinity)"
-    raise ValueError(f"{name} contains {what}, first in row {row}; drop or impute such rows before fitting")
-
-
-def column(name: str, values: Any, n: int, *, default: float = 1.0, low: float = 0.0, high: float = np.inf) -> Array:
-    """One finite number per row in [low, high]; `default` for every row where None was given."""
+def column(name: str, values: Any, n: int, *, default: float = 1.0, high: float = np.inf) -> Array:
+    """One finite number per row in [0, high]; `default` for every row where None was given."""
     if values is None:
         return np.full(n, default)
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be one number per row; {error}") from error
-    if array.shape != (n,):
-        raise ValueError(f"{name} has shape {array.shape} but X has {n} rows; pass one number per row")
-    check_finite(name, array)
-    bad = (array < low) | (array > high)
-    if bad.any():
-        row = int(np.argmax(bad))
-        allowed = f"in [{low:g}, {high:g}]" if np.isfinite(high) else f"at least {low:g}"
-        raise ValueError(f"{name} is {array[row]:g} in row {row}; it must be {allowed}")
-    return array
-
-
-def flags(name: str, values: Any, n: int) -> Array:
-    """One boolean per row; all False where None was given."""
-    if values is None:
-        return np.zeros(n, dtype=bool)
-    array = np.asarray(values)
-    if array.shape != (n,):
-        raise ValueError(f"{name} has shape {array.shape} but X has {n} rows; pass one boolean per row")
-    if array.dtype != bool and not np.isin(array, (0, 1)).all():
-        row = int(np.argmin(np.isin(array, (0, 1))))
-        raise ValueError(f"{name} is {array[row]} in row {row}; it must be True or False")
-    return array.astype(bool)
+    array = checks.column(name, values, n).astype(np.float64, copy=False)
+    allowed = f"in [0, {high:g}]" if np.isfinite(high) else "at least 0"
+    checks.refuse(name, (array < 0) | (array > high), array, allowed, "correct the row or drop it")
+    return np.asarray(array)
 
 
 def nearest(name: str, value: Any, known: Iterable[Any]) -> str:
@@ -73,67 +34,30 @@ def nearest(name: str, value: Any, known: Iterable[Any]) -> str:
     return f"{name}={value!r} is not known; {hint}choose from {', '.join(repr(o) for o in options)}"
 
 
-def _number(name: str, value: Any, accept: Callable[[float], bool], wanted: str) -> None:
-    real = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    if not real or not accept(float(value)):
-        raise ValueError(f"{name}={value!r} must be {wanted}")
+Rule = tuple[Callable[[float], bool], str]  # which numbers are allowed, and how they are called
 
-
-def _unit(name: str, value: Any) -> None:
-    _number(name, value, lambda v: 0.0 <= v <= 1.0, "a number in [0, 1]")
-
-
-def _positive(name: str, value: Any) -> None:
-    _number(name, value, lambda v: 0.0 < v < np.inf, "a positive finite number")
-
-
-def _not_negative(name: str, value: Any) -> None:
-    _number(name, value, lambda v: 0.0 <= v < np.inf, "a finite number of at least 0")
-
-
-def _count(name: str, value: Any) -> None:
-    _number(name, value, lambda v: v >= 1 and v == int(v), "a whole number of at least 1")
-
-
-def _one_of(*known: Any) -> Callable[[str, Any], None]:
-    def check(name: str, value: Any) -> None:
-        if not any(value is o or (type(value) is type(o) and value == o) for o in known):
-            raise ValueError(nearest(name, value, known))
-
-    return check
-
-
-def _step_size(name: str, value: Any) -> None:
-    if not callable(value) and not (isinstance(value, str) and value == "auto"):
-        wanted = "a positive number, or a function from step indices to steps, or 'auto'"
-        _number(name, value, lambda v: 0.0 < v < np.inf, wanted)
-
+UNIT: Rule = (lambda v: 0.0 <= v <= 1.0, "a number in [0, 1]")
+POSITIVE: Rule = (lambda v: 0.0 < v < np.inf, "a positive finite number")
+NOT_NEGATIVE: Rule = (lambda v: 0.0 <= v < np.inf, "a finite number of at least 0")
+COUNT: Rule = (lambda v: v >= 1 and v == int(v), "a whole number of at least 1")
+STEP = "a positive number, or a function from step indices to steps, or 'auto'"
 
 # One rule per public hyper-parameter, whichever estimators have it; None stands for "not used" where it is a default.
-RULES: dict[str, Callable[[str, Any], None]] = {
-    "gamma": _unit,
-    "lam": _unit,
-    "alpha": _not_negative,
-    "eta": _positive,
-    "beta": _not_negative,
-    "rho_theta": _not_negative,
-    "rho_share": _unit,
-    "rho_w": _not_negative,
-    "l1_ratio": _unit,
-    "step_size": _step_size,
-    "wealth": _positive,
-    "hint": _positive,
-    "n_passes": _count,
-    "max_steps": _count,
-    "max_features": _count,
-    "budget": _positive,
-    "projected": _one_of(True, False),
-    "choice": _one_of("elimination", "best", "one_standard_error"),
-    "average": _one_of("all", "suffix", "none"),
-    "fit_norm": _one_of(1, 2, "inf", "rmspbe"),
-    "radius": lambda name, value: _number(name, value, lambda v: v > 0, "a positive number"),
-    "p": lambda name, value: _number(name, value, lambda v: 1 < v < np.inf, "a number greater than 1"),
-    "support_tol": lambda name, value: _number(name, value, lambda v: 0 <= v < 1, "a number in [0, 1)"),
+NUMBERS: dict[str, Rule] = {
+    **dict.fromkeys(("gamma", "lam", "l1_ratio", "rho_share"), UNIT),
+    **dict.fromkeys(("alpha", "beta", "rho_theta", "rho_w"), NOT_NEGATIVE),
+    **dict.fromkeys(("budget", "eta", "hint", "wealth"), POSITIVE),
+    **dict.fromkeys(("max_features", "max_steps", "n_passes"), COUNT),
+    "step_size": (POSITIVE[0], STEP),
+    "radius": (lambda v: v > 0, "a positive number"),
+    "p": (lambda v: 1 < v < np.inf, "a number greater than 1"),
+    "support_tol": (lambda v: 0 <= v < 1, "a number in [0, 1)"),
+}
+CHOICES: dict[str, tuple[Any, ...]] = {
+    "projected": (True, False),
+    "choice": ("elimination", "best", "one_standard_error"),
+    "average": ("all", "suffix", "none"),
+    "fit_norm": (1, 2, "inf", "rmspbe"),
 }
 
 
@@ -146,8 +70,18 @@ def refuse_old_names(owner: str, renamed: Mapping[str, str], given: Mapping[str,
 def check_parameters(parameters: dict[str, Any]) -> None:
     """Apply the rule of every hyper-parameter that has one."""
     for name, value in parameters.items():
-        if name in RULES and value is not None:
-            RULES[name](name, value)
+        known = CHOICES.get(name, ())
+        if known and value is not None and not any(type(value) is type(o) and value == o for o in known):
+            raise ValueError(nearest(name, value, known))
+        schedule = name == "step_size" and (callable(value) or (isinstance(value, str) and value == "auto"))
+        if name in NUMBERS and value is not None and not schedule:
+            _check_number(name, value, *NUMBERS[name])
+
+
+def _check_number(name: str, value: Any, accept: Callable[[float], bool], wanted: str) -> None:
+    real = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not real or not accept(float(value)):
+        raise ValueError(f"{name}={value!r} must be {wanted}")
 
 
 # --- rows -----------------------------------------------------------------------------------------------------------
@@ -166,7 +100,7 @@ def check_target(y: Any) -> None:
     """The row of a bad reward; everything else about y is scikit-learn's to say."""
     reward = np.asarray(y)
     if reward.dtype.kind == "f" and reward.ndim == 1:
-        check_finite("y", reward)
+        checks.finite("y", reward)
 
 
 def is_plain(model: Any, X: Any, y: Any = None, reset: bool = False) -> bool:

@@ -69,8 +69,8 @@ def refuse(name: str, bad: Mask, values: Array, rule: str, remedy: str) -> None:
 def numbers(name: str, values: Any) -> Array:
     """`values` as a native array of int64, float32 or float64; booleans become int64, numeric objects float64."""
     array = array_of(name, values)
-    if array.dtype.kind in "OUSTV":
-        array = _unpacked(name, array)
+    if _holds_lists(array):
+        array = _from_arrow(name, _as_lists(name, array))
     if array.dtype.kind in "OUSTV":
         array = _from_objects(name, array)
     if array.dtype.kind in "mM":
@@ -90,30 +90,19 @@ def objects(values: Iterable[Any]) -> Array:
     return np.fromiter(values, dtype=object)
 
 
-def _unpacked(name: str, array: Array) -> Array:
-    """An array of lists as a matrix; missing lists are NaN, and lists of different lengths are refused."""
-    first = next((entry for entry in array.ravel() if not is_missing(entry)), None)
-    if array.ndim != 1 or not isinstance(first, (list, tuple, np.ndarray)):
-        return array
-    absent = np.full(_shape(first) or (), np.nan)
-    lists = [absent if is_missing(entry) else entry for entry in array]
-    try:
-        matrix = np.asarray(lists)
-    except ValueError:
-        shapes = [_shape(entry) for entry in lists]
-        row = next((i for i, shape in enumerate(shapes) if shape is None or shape != shapes[0]), 0)
-        raise ValueError(
-            f"`{name}` has rows of different lengths (row {nth(row)} is the first to differ): make all of one length."
-        ) from None
-    return array if matrix.dtype.kind in "US" else matrix
+def _holds_lists(array: Array) -> bool:
+    """Whether the entries of a column are lists, which NumPy has left as they are."""
+    if array.dtype.kind != "O" or array.ndim != 1:
+        return False
+    return isinstance(next((entry for entry in array if not is_missing(entry)), None), (list, tuple, np.ndarray))
 
 
-def _shape(row: Any) -> tuple[int, ...] | None:
-    """The shape of a list; None if it is ragged."""
+def _as_lists(name: str, values: Iterable[Any]) -> Any:
+    """A column of lists in Arrow."""
     try:
-        return np.shape(row)
-    except ValueError:
-        return None
+        return pa.array(list(values), from_pandas=True)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"`{name}` must hold a list of numbers in every row ({reason(error)}).") from None
 
 
 def _from_objects(name: str, array: Array) -> Array:
@@ -148,24 +137,22 @@ def is_missing(entry: Any) -> bool:
 
 def finite(name: str, values: Any, where: Mask | None = None) -> None:
     """Refuse NaN, infinity and what is too large to compute with (in the rows `where`, if given)."""
-    entries = values.data if sp.issparse(values) else values
-    if all_moderate(entries):
+    sparse = sp.issparse(values)
+    if all_moderate(values.data if sparse else values):
         return
-    if sp.issparse(values):  # the rows of entries are looked up only if some are bad
-        places = np.flatnonzero(immoderate(entries))
-        found = np.zeros(values.shape[0])
-        found[np.searchsorted(values.indptr, places, side="right") - 1] = entries[places]
-        values = found
-    here = True if where is None else where
-    huge = rowwise(immoderate(values)) & here
-    refuse(name, rowwise(~np.isfinite(values)) & here, values, "finite", "drop the row or fill the value")
-    refuse(name, huge, values, f"at most {LARGEST:g} in size", "rescale it")
+    entries = values.data if sparse else values.ravel()
+    places = np.flatnonzero(immoderate(entries))[::-1]
+    width = max(len(entries) // max(values.shape[0], 1), 1)
+    row = np.searchsorted(values.indptr, places, side="right") - 1 if sparse else places // width
+    found = np.zeros(values.shape[0])
+    found[row] = entries[places]  # the first bad entry of every row
+    found = found if where is None else np.where(where, found, 0.0)
+    refuse(name, ~np.isfinite(found), found, "finite", "drop the row, or put a number in place of NaN or inf")
+    refuse(name, immoderate(found), found, f"at most {LARGEST:g} in size", "rescale it")
 
 
 def rows(name: str, values: Any) -> Array:
-    """Observations as (n, p), dense or CSR: one number per row becomes one column, images are flattened."""
-    if sp.issparse(values):
-        return sp.csr_array(values, dtype=np.float64)
+    """Observations as (n, p): one number per row becomes one column, images are flattened."""
     array = numbers(name, values)
     n = n_rows(name, array)
     array = array.reshape(n, -1) if n else array.reshape(0, int(np.prod(array.shape[1:])))
@@ -177,7 +164,7 @@ def rows(name: str, values: Any) -> Array:
 def n_rows(name: str, values: Any) -> int:
     if getattr(values, "ndim", 1) == 0 or not hasattr(values, "__len__"):
         raise ValueError(f"`{name}` must have one row per transition, but it is a single number: pass an array.")
-    return len(values)
+    return int(values.shape[0]) if hasattr(values, "shape") else len(values)
 
 
 def column(name: str, values: Any, n: int) -> Any:
@@ -225,10 +212,10 @@ def _times(values: Array) -> Array | None:
 
 
 def length(name: str, values: Any, n: int) -> None:
-    found = values.shape[0] if hasattr(values, "shape") else len(values)
+    found = n_rows(name, values)
     if found != n:
         raise ValueError(
-            f"`{name}` must have {n} rows like `observation`, but it has {found} "
+            f"`{name}` must have {n} rows like the other columns, but it has {found} "
             f"(row {nth(min(found, n))} has no partner): pass columns of equal length."
         )
 
@@ -376,11 +363,9 @@ def _unmasked(values: Any) -> Any:
     """The values with NaN or None for masked entries, whatever number lies under the mask."""
     if not isinstance(values, np.ma.MaskedArray):
         return values
-    if not np.ma.getmaskarray(values).any():
-        return values.data
-    masked: Any = values
-    numeric = values.dtype.kind in "biuf"
-    return masked.astype(float).filled(np.nan) if numeric else masked.astype(object).filled(None)
+    masked = np.ma.getmaskarray(values)
+    missing: Any = np.nan if values.dtype.kind in "biuf" else None
+    return np.where(masked, missing, values.data) if masked.any() else values.data
 
 
 def _from_arrow(name: str, column: Any) -> Array:
@@ -391,9 +376,8 @@ def _from_arrow(name: str, column: Any) -> Array:
         return _matrix(name, column)
     try:
         if pa.types.is_dictionary(column.type):
-            values = np.concatenate(
-                [looked_up(one.dictionary.to_numpy(zero_copy_only=False), one) for one in column.chunks]
-            )
+            whole = column.unify_dictionaries().combine_chunks()
+            values = looked_up(whole.dictionary.to_numpy(zero_copy_only=False), whole)
         elif pa.types.is_decimal(column.type):  # directly, some would be the float beside the nearest
             values = column.cast(pa.string()).cast(pa.float64()).to_numpy()
         else:
@@ -453,10 +437,7 @@ def _matrix(name: str, column: Any) -> Array:
 def lists_of(name: str, column: Any, kinds: str) -> tuple[Array, Array]:
     """The ends of the lists in a column of sparse rows, and their entries, without a copy of Arrow's memory."""
     if not isinstance(column, (pa.Array, pa.ChunkedArray)):  # lists of a text file or a mapping
-        try:
-            column = pa.array(list(column), from_pandas=True)
-        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-            raise ValueError(f"`{name}` must hold a list of numbers in every row ({reason(error)}).") from None
+        column = _as_lists(name, column)
     column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     wrong = f"`{name}` has the type {kind_of(column)}, but"
     if not is_list(column.type):
@@ -519,24 +500,18 @@ def ids_of(name: str, column: Any, n: int, *, gaps: bool = False) -> Any:
         return _checked_texts(name, column.dictionary_encode(), n, gaps)
     if pa.types.is_dictionary(kind) and pa.types.is_string(kind.value_type):
         return _checked_texts(name, column, n, gaps)
-    ids, remedy = array_of(name, column), "fill in every row"
+    ids = array_of(name, column)
     if ids.ndim != 1:
         raise ValueError(f"`{name}` must have one identifier per row, but its shape is {ids.shape}: pass a vector.")
     length(name, ids, n)
-    if gaps:
-        texts = pa.array([None if is_missing(entry) else id_text(entry) for entry in ids.tolist()], pa.string())
-        return _checked_texts(name, texts.dictionary_encode(), n, gaps)
-    if ids.dtype.kind != "O":
-        refuse(name, np.asarray(ids != ids), ids, "present", remedy)
-    elif not set(map(type, ids.tolist())) <= {str, bytes, int}:
+    if ids.dtype.kind == "O" and not set(map(type, ids.tolist())) <= {str, bytes, int}:
         several = np.array([isinstance(entry, Collection) and not isinstance(entry, (str, bytes)) for entry in ids])
-        refuse(name, several, ids, "numbers or text", remedy)
-        refuse(name, np.array([is_missing(entry) for entry in ids]), ids, "present", remedy)
-    whole = _whole(ids)
+        refuse(name, several, ids, "numbers or text", "fill in every row")
+    whole = None if gaps else _whole(ids)
     if whole is not None:
         return pa.array(whole)
-    texts = pa.array([id_text(entry) for entry in ids.tolist()], pa.large_string())
-    return _checked_texts(name, texts.dictionary_encode(), n)
+    texts = pa.array([None if is_missing(entry) else id_text(entry) for entry in ids.tolist()], pa.large_string())
+    return _checked_texts(name, texts.dictionary_encode(), n, gaps)
 
 
 def _checked_texts(name: str, column: Any, n: int, gaps: bool = False) -> Any:

@@ -28,7 +28,7 @@ from sparsetd.logs import checks, files
 from sparsetd.logs.checks import MOST, Array, array_of, counted_from, csr_of, ids_of, lists_of, nth, reason, show
 from sparsetd.logs.environments import open_minari
 from sparsetd.logs.files import Opened, Raw
-from sparsetd.logs.schema import WIDEST, Schema, check_names, infer_schema, joined_actions
+from sparsetd.logs.schema import SIZES, WIDEST, Schema, check_names, infer_schema, joined_actions
 from sparsetd.logs.text import open_csv, open_jsonl, typed
 from sparsetd.storage.container import distinct
 
@@ -59,11 +59,12 @@ class Log:
 
     `action_names` are those of all sources, and they number the actions: a code has a name, and files that were
     prepared one by one give the same name other codes. The caller may say which numbering. `learnt` is what `prepare`
-    learnt, where all sources were prepared alike.
+    learnt, where all sources were prepared alike. The columns of an `earlier` log have the same roles where they are
+    in this one.
     """
 
     def __init__(self, *sources: Any, batch_rows: int = BATCH, max_bytes: int = MAX_BYTES, **columns: Any) -> None:
-        sql, wanted = columns.pop("sql", None), columns.pop("action_names", None)
+        sql, wanted, earlier = (columns.pop(name, None) for name in ("sql", "action_names", "earlier"))
         self.parts = _parts(sources if sql is None else [f"sqlite:{path}?sql={sql}" for path in sources], max_bytes)
         self.batch_rows = batch_rows
         self.n_rows = 0  # in all tables so far
@@ -71,7 +72,8 @@ class Log:
         self.begins: list[tuple[int, str]] = []  # the first row of every file so far, if there are several
         self._first = self.parts[0][1]()
         try:
-            self.schema = infer_schema(self._first.names, **columns)
+            known = {role: named for role, named in (earlier or {}).items() if role in SIZES or self._first.has(named)}
+            self.schema = infer_schema(self._first.names, **known | columns)
         except BaseException:
             self._first.close()  # a database would wait for the end of its result
             raise

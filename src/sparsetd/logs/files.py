@@ -56,6 +56,9 @@ class Opened:
     notes: Mapping[str, Any] = field(default_factory=dict)  # see `notes_of`
     close: Callable[[], None] = lambda: None  # gives up a source whose rows are not wanted after all
 
+    def has(self, columns: str | Sequence[str] | None) -> bool:
+        return set(self.names).issuperset([columns] if isinstance(columns, str) else columns or ())
+
 
 @contextmanager
 def readable(name: str, kind: str) -> Iterator[None]:
@@ -217,23 +220,22 @@ def _claims(path: Path, walk: bool) -> list[tuple[int, int]]:
     footer describes a column wrongly. So the footer is read here, as Thrift's compact protocol writes it: a structure
     is a dictionary of its fields by number, a list a list.
     """
-    where, claims = "its footer", []
+    claims = []
     try:
         with path.open("rb") as file:
             size = file.seek(0, io.SEEK_END)
             file.seek(max(size - TAIL, 0))
             length = int.from_bytes(file.read(4), "little")
             file.seek(max(size - TAIL - length, 0))
-            groups = _structure(io.BytesIO(file.read(min(length, size))))[ROW_GROUPS]
-            columns = [[column[ABOUT] for column in group[COLUMNS]] for group in groups]
-            listed = [sum(int(c[N_VALUES]) for c in group if len(c[PATH]) > 1) for group in columns]
-            where = "the header of a page"
-            for entries, group in zip(listed, columns, strict=True):
-                filled = [column for column in group if column[N_VALUES]]  # others may have no pages
-                pages = [page for column in filled for page in _pages(file, column, size)] if walk else []
+            for group in _structure(io.BytesIO(file.read(min(length, size))))[ROW_GROUPS]:
+                columns = [column[ABOUT] for column in group[COLUMNS]]
+                filled = [about for about in columns if walk and about[N_VALUES]]  # others may have no pages
+                pages = [page for about in filled for page in _pages(file, about, size)]
+                entries = sum(int(about[N_VALUES]) for about in columns if len(about[PATH]) > 1)
                 claims.append((entries, max(pages, default=0)))
     except (EOFError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
-        raise ValueError(f"{path.name} is not a readable Parquet file ({where} is damaged): write it again.") from None
+        what = "its footer or the header of a page is damaged"
+        raise ValueError(f"{path.name} is not a readable Parquet file ({what}): write it again.") from None
     return claims
 
 

@@ -23,7 +23,6 @@ from sparsetd.logs.schema import Schema
 from sparsetd.logs.transitions import Transitions
 
 T = TypeVar("T")
-ORDER = ("episode", "step", "terminated", "truncated")  # the columns that say which row may follow which
 OBSERVED = ("observation ", "next_observation ", "indices", "values", "next_indices", "next_values")
 TEXTS = pa.dictionary(pa.int32(), pa.string())  # the type of ids that are no numbers
 AT_ONCE = 4096  # rows of a matrix that are filled column by column: so many stay in the cache meanwhile
@@ -147,25 +146,66 @@ def read_batches(source: Any, *, batch_rows: int = 65_536, **columns: Any) -> It
 
 
 def _batches(source: Any, batch_rows: int, columns: dict[str, Any]) -> Iterator[Transitions]:
-    """Checked tables as `Transitions`.
+    """Checked tables as `Transitions`; the last rows of each are held, and put before the next table.
 
-    Without logged successors the last two rows are held back: the last one's successor is in the next table, and the
-    row before it is truncated if the last one turns out to end its episode.
+    Without logged successors the last two rows wait: the last one's successor is in the next table, and the row before
+    it is truncated if the last one turns out to end its episode. With successors one row is held, to check that the
+    next table goes on where this one ends.
     """
     log = Log(source, batch_rows=batch_rows, **{**manifest_of(source)["columns"], **columns})
-    continued, n_held = _Continued(log), 0 if log.schema.has_successors else 2
-    held, held_start = None, np.zeros(0, dtype=bool)
+    waits = 0 if log.schema.has_successors else 2
+    held: pa.Table | None = None
+    start, seen = np.zeros(0, dtype=bool), set[int]()
     with closing(iter(log)) as tables:
         for table in tables:
-            table, start = continued.rows(table)
-            if held is not None:
-                table, start = stacked([held, table]), np.concatenate([held_start, start])
-            ready = max(len(table) - n_held, 0)
-            yield from _ready(table, start, ready, log)
-            if n_held:
-                held, held_start = table.slice(ready), start[ready:]
-    if held is not None:
-        yield from _ready(held, held_start, len(held), log)
+            with counted_from(log.n_rows - len(table) - len(start), log.begins):
+                rows = table if held is None else _continued(held, table, log.schema)
+                start = _starts_after(rows, start, seen, log.schema)
+            done, ready = (0 if waits else len(rows) - len(table)), max(len(rows) - waits, 0)
+            yield from _ready(rows.slice(done), start[done:], ready - done, log)
+            first = max(len(rows) - max(waits, 1), 0)
+            held, start = _with_plain_texts(rows.slice(first)), start[first:]
+    if held is not None and waits:
+        yield from _ready(held, start, len(held), log)
+
+
+def _continued(held: pa.Table, table: pa.Table, schema: Schema) -> pa.Table:
+    """The table behind the rows that were held, in types that hold the values of both.
+
+    Whole numbers after continuous actions are continuous too. The reverse is refused: the batches before are gone.
+    """
+    rows = joined([held, table])
+    if len(schema.action) == 1 and rows.schema.field("action 0").type != held.schema.field("action 0").type:
+        raise ValueError(
+            f"`{schema.action[0]}` holds whole numbers up to row {nth(len(held) - 1)} and others after it: write every "
+            "row alike, or read the file whole."
+        )
+    return rows
+
+
+def _starts_after(rows: pa.Table, known: Array, seen: set[int], schema: Schema) -> Array:
+    """A mask of the rows that start an episode, `known` for the first ones; the others must go on in order.
+
+    `seen` are the hashes of the episodes so far: 8 bytes each, where ids may be long texts.
+    """
+    start, step = np.append(known, starts(rows)[len(known) :]), array(rows, "step")
+    checks.refuse_rows_after_the_end(over(rows), np.cumsum(start))
+    if step is not None and not _advances(step, start):
+        row = int(np.argmax((step[1:] <= step[:-1]) & ~start[1:])) + 1
+        raise ValueError(f"`{schema.step}` must increase, but row {nth(row)} does not: sort the rows.")
+    if schema.episode is None:
+        return start
+    first = len(known) + np.flatnonzero(start[len(known) :])
+    begun = hashes(rows)[first].tolist()
+    if len(set(begun)) == len(begun) and seen.isdisjoint(begun):
+        seen.update(begun)
+        return start
+    again = np.array([episode in seen for episode in begun])
+    again |= ~np.isin(np.arange(len(begun)), np.unique(begun, return_index=True)[1])
+    row = int(first[np.argmax(again)])
+    own = checks.show(array(rows.slice(row, 1), "episode")[0])
+    together = f"`{schema.episode}` must keep the rows of an episode together, but row {nth(row)} returns to {own}"
+    raise ValueError(f"{together}: sort the rows by episode and step, or read the log whole.")
 
 
 def _ready(table: pa.Table, start: Array, n: int, log: Log) -> Iterator[Transitions]:
@@ -196,57 +236,6 @@ def read_ahead(batches: Iterable[T]) -> Iterator[T]:
             source.close()
 
 
-class _Continued:
-    """Checks that every table of a log goes on where the one before it ended."""
-
-    def __init__(self, log: Log) -> None:
-        self.log, self.schema = log, log.schema
-        self.last: pa.Table | None = None  # the columns `ORDER` of the last row so far
-        self.action: Any = None  # the type of the actions so far
-        self.seen: set[int] = set()  # hashes of the episodes so far: 8 bytes each, where ids may be long texts
-
-    def rows(self, table: pa.Table) -> tuple[pa.Table, Array]:
-        """The table, and a mask of the rows that start an episode; other rows must continue the episode before them."""
-        own = table.select([name for name in ORDER if name in table.column_names])
-        rows = own if self.last is None else stacked([self.last, own])
-        before = len(rows) - len(own)  # 1 where a row came before
-        first_row = self.log.n_rows - len(table)
-        with counted_from(first_row, self.log.begins):
-            table = self._same_actions(table)
-        with counted_from(first_row - before, self.log.begins):
-            start, step = starts(rows), array(rows, "step")
-            checks.refuse_rows_after_the_end(over(rows), np.cumsum(start))
-            if step is not None and not _advances(step, start):
-                _refuse(int(np.argmax((step[1:] <= step[:-1]) & ~start[1:])) + 1, f"`{self.schema.step}` must increase")
-            if self.schema.episode is not None:
-                first = np.flatnonzero(start)[before:]
-                for row, episode in zip(first, hashes(rows)[first].tolist(), strict=True):
-                    if episode in self.seen:
-                        _refuse(row, f"`{self.schema.episode}` must keep the rows of an episode together")
-                    self.seen.add(episode)
-        self.last = own.slice(len(own) - 1)
-        return table, start[before:]
-
-    def _same_actions(self, table: pa.Table) -> pa.Table:
-        """Treat whole numbers after continuous actions as continuous. The reverse is refused: the batches are gone."""
-        if not self.schema.action:
-            return table
-        before, self.action = self.action or table.schema.field("action 0").type, table.schema.field("action 0").type
-        if len(self.schema.action) == 1 and pa.types.is_integer(before) and pa.types.is_floating(self.action):
-            raise ValueError(
-                f"`{self.schema.action[0]}` holds whole numbers up to row {nth(-1)} and others after it: write every "
-                "row alike, or read the file whole."
-            )
-        if pa.types.is_floating(before) and pa.types.is_integer(self.action):
-            place, self.action = table.column_names.index("action 0"), before
-            return table.set_column(place, "action 0", table.column("action 0").cast(pa.float64()))
-        return table
-
-
-def _refuse(row: int, rule: str) -> None:
-    raise ValueError(f"{rule}, but row {nth(row)} does not: sort the file by episode and step, or read it whole.")
-
-
 def stacked(tables: Sequence[pa.Table]) -> pa.Table:
     """Tables below one another, in one piece; a column that has two types gets the one that holds both."""
     return joined(tables).combine_chunks()
@@ -265,6 +254,14 @@ def _with_texts(table: pa.Table, schema: pa.Schema) -> pa.Table:
     for j, field in enumerate(schema):
         if field.type == TEXTS and table.schema.field(j).type != TEXTS:
             table = table.set_column(j, field, table.column(j).cast(pa.string()).cast(TEXTS))
+    return table
+
+
+def _with_plain_texts(table: pa.Table) -> pa.Table:
+    """The table with ids as plain texts, because a few rows would keep a dictionary of all."""
+    for j, field in enumerate(table.schema):
+        if field.type == TEXTS:
+            table = table.set_column(j, field.name, table.column(j).cast(pa.string()))
     return table
 
 
@@ -357,7 +354,14 @@ def from_columns(columns: dict[str, Any], start: Any, names: Sequence[str] | Non
     """`Transitions` of columns by role, in order. `start` may mark first rows; `names` are of the observed columns."""
     columns, schema = _roles(columns)
     table = checked(columns, schema, told=1)
-    first, number = _episodes(table, None if start is None else checks.flags("start", start, len(table)))
+    given = None if start is None else checks.flags("start", start, len(table))
+    named, unknown = schema.episode is not None, np.zeros(0, dtype=bool)
+    own = _starts_after(table, unknown if named or given is None else given, set(), schema)
+    first = own if given is None else given
+    if named:
+        unmarked = own & ~first
+        unmarked[0] = False  # a part of a stream may begin inside an episode
+        checks.refuse("start", unmarked, first, "true where `episode` changes", "mark the first row of every episode")
     complete = with_successors(table, first, schema)
     if not complete.all():
         raise ValueError(
@@ -365,7 +369,8 @@ def from_columns(columns: dict[str, Any], start: Any, names: Sequence[str] | Non
             "terminated: pass next_observation, mark the row as terminated, or drop it."
         )
     made = build(table, first, complete, schema)
-    return replace(made, episode=number, names=checks.names_of(names, made.observation.shape[1]))
+    number = np.cumsum(own)
+    return replace(made, episode=number - number[0], names=checks.names_of(names, made.observation.shape[1]))
 
 
 def _roles(columns: dict[str, Any]) -> tuple[dict[str, Any], Schema]:
@@ -382,26 +387,6 @@ def _roles(columns: dict[str, Any]) -> tuple[dict[str, Any], Schema]:
         else:
             roles[name] = (name,) if name in ("observation", "next_observation", "action") else name
     return raw, Schema(**roles, n_features=width or None)
-
-
-def _episodes(table: pa.Table, given: Array | None) -> tuple[Array, Array]:
-    """(start, episode) of rows in order: from the ids of the episodes, else the given starts, else after each end."""
-    start, number, named = starts(table), appearance(table), "episode" in table.column_names
-    back = start & (number < np.maximum.accumulate(number))
-    if back.any():
-        row = int(np.argmax(back))
-        own = checks.show(array(table, "episode")[row])
-        together = f"`episode` must keep the rows of an episode together, but row {row} returns to {own}"
-        raise ValueError(f"{together}: sort the rows by episode and step.")
-    if named and given is not None:
-        missed = start & ~given
-        missed[0] = False  # a part of a stream may begin inside an episode
-        remedy = "mark the first row of every episode"
-        checks.refuse("start", missed, given, "true where `episode` changes", remedy)
-    start = start if given is None else given
-    number = number if named else np.maximum(np.cumsum(start) - start[0], 0)
-    checks.refuse_rows_after_the_end(over(table), number)
-    return start, number
 
 
 def in_order(table: pa.Table, schema: Schema) -> tuple[pa.Table, Array | None]:
@@ -458,7 +443,8 @@ def hashes(table: pa.Table) -> Array:
     if pa.types.is_integer(table.schema.field("episode").type):
         return hashed(array(table, "episode"))
     number, ids = codes(table)
-    return np.asarray(hashed(ids.to_numpy(zero_copy_only=False))[number])
+    used, place = np.unique(number, return_inverse=True)  # a batch of a file may come with the ids of all
+    return np.asarray(hashed(ids.take(pa.array(used)).to_numpy(zero_copy_only=False))[place])
 
 
 def starts(table: pa.Table) -> Array:

@@ -212,9 +212,8 @@ class Transitions(Framed):
         """The number of discrete actions, from their names or their greatest code; 0 if there are none."""
         if self.action_names is not None:
             return len(self.action_names)
-        action = self.action
-        whole = action is not None and action.size == len(self) and (action.dtype.kind == "i" or is_whole(action))
-        return int(np.max(action, initial=-1)) + 1 if action is not None and whole else 0
+        action = self.with_codes().action
+        return 0 if action is None or action.ndim > 1 else int(np.max(action, initial=-1)) + 1
 
     def with_codes(self) -> Transitions:
         """The same rows with actions as codes 0, 1, … if they are whole numbers written as floats, and no densities."""

@@ -7,9 +7,9 @@ file names code: it holds numbers and text, and loading runs none of it. A load 
 the arrays lie in the file one after the other, and they are not copied out of it: a file takes its own size in memory.
 A file is written all at once (see `atomic`).
 
-Nested Python values become JSON plus named arrays, and back, without losing a bit. Numbers, text, lists, tuples, dicts,
-NumPy arrays and scalars, arrays of strings, SciPy sparse matrices and random generators are written as themselves; a
-dataclass or an estimator is written as its class's name and its fields. What JSON cannot say is an object
+Nested Python values become JSON plus named arrays, and back, without losing a bit. Numbers, text, lists, tuples, dicts
+with names, NumPy arrays and scalars, arrays of strings and CSR rows are written as themselves; a dataclass or an
+estimator is written as its class's name and its fields. What JSON cannot say is an object
 {"~": tag, …}. Long lists of numbers and all strings go into arrays: the header is short. A long array of mostly zeros
 is written by its other entries: a model of 10⁷ hashed features takes only the room of those that have a weight.
 
@@ -51,8 +51,6 @@ SHORT = 16  # a list of numbers longer than this is stored as an array
 LONG = 4096  # an array with more entries is stored by its non-zeros where these take less than half the room …
 ROOM = 80 * 2**20  # bytes that a file may take in memory beyond its own size: no file is a bomb
 NUMBER, TEXT = 40, 64  # bytes of an entry of a list, and of a piece of text, beside its letters
-GENERATORS = ("PCG64", "PCG64DXSM", "Philox", "SFC64", "MT19937")
-MATRICES = ("csr_array", "csc_array", "csr_matrix", "csc_matrix")
 
 
 class CorruptFileError(ValueError):
@@ -194,24 +192,13 @@ class Encoder:
                 return self._nonzeros(value) or {TAG: "array", "name": self._put(value)}
             case dict() if TAG not in value and all(isinstance(key, str) for key in value):
                 return self._fields(value, f"{where}.")
-            case dict():
-                pairs = value.items()
-                return {
-                    TAG: "items",
-                    "v": [[self.encode(k, where), self.encode(v, f"{where}[{k!r}]")] for k, v in pairs],
-                }
             case list():
                 return self._numbers(value, where) or self._each(value, where)
-            case np.dtype():
-                return {TAG: "dtype", "v": value.str}
             case sp.sparray() | sp.spmatrix():
-                if value.format not in ("csr", "csc"):
+                if value.format != "csr":
                     raise TypeError(f"{where} is a sparse matrix in {value.format} format: convert it with .tocsr().")
                 parts = {part: self._put(getattr(value, part)) for part in ("data", "indices", "indptr")}
-                return {TAG: "sparse", "class": type(value).__name__, "shape": list(value.shape), **parts}
-            case np.random.Generator():
-                bits = value.bit_generator
-                return {TAG: "generator", "class": type(bits).__name__, "v": self.encode(bits.state, where)}
+                return {TAG: "sparse", "class": "csr_array", "shape": list(value.shape), **parts}
             case BaseEstimator():
                 params = value.get_params(deep=False)
                 fitted = {key: v for key, v in vars(value).items() if key not in params and not key.startswith("_")}
@@ -318,19 +305,11 @@ class Decoder:
                 return values.tolist()
             case "tuple":
                 return tuple(self._decode(item) for item in node["v"])
-            case "items":
-                return {self._decode(key): self._decode(item) for key, item in node["v"]}
-            case "generator" if node["class"] in GENERATORS:
-                bits = getattr(np.random, node["class"])()
-                bits.state = self._decode(node["v"])
-                return np.random.Generator(bits)
-            case "dtype" if node["v"] in DTYPES:
-                return np.dtype(node["v"])
-            case "sparse" if node["class"] in MATRICES:
+            case "sparse" if node["class"] == "csr_array":
                 data, indices, indptr = (self._use(node[part]) for part in ("data", "indices", "indptr"))
                 # SciPy copies 64-bit indices to shorter ones where they fit.
                 self._spend(indices.nbytes + indptr.nbytes if indices.dtype == np.int64 else 0)
-                matrix = getattr(sp, node["class"])((data, indices, indptr), shape=tuple(node["shape"]))
+                matrix = sp.csr_array((data, indices, indptr), shape=tuple(node["shape"]))
                 matrix.check_format(full_check=True)
                 return matrix
             case "nonzeros" | "strings" | "record" | "estimator":
