@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -21,9 +21,17 @@ from sparsetd.logs.schema import folded
 
 MOST_CATEGORIES = 30  # a column of more texts than this would become too many columns, most of them nearly empty
 LEAST_ID = 10_000  # shorter numbers are ages and measurements
+MOST_TOLD = 30  # spellings of more names than this are not told one by one
 DAY = 86_400.0
 MISSING = "missing"
 INDEX = re.compile(r"Unnamed: 0(\.\d+)*|__index_level_\d+__")  # what pandas calls an index without a name in its files
+TOTALS = (
+    "total totals sum mean average median count razem suma średnia summe gesamt mittelwert durchschnitt somme moyenne "
+    "totaal som gemiddelde totale somma media promedio soma média итого всего среднее toplam ortalama celkem průměr "
+    "összesen átlag medel μέσος σύνολο 合計 平均"
+)
+TOTAL = re.compile(rf"({'|'.join(map(folded, TOTALS.split()))})\b")  # how rows of totals begin
+YEAR = re.compile(r"(?<![0-9])(19|20)[0-9]{2}(?![0-9])")
 NONE = -1.0  # the code of a category that is not known
 Marks = dict[str, Array]  # columns of 0 and 1 that mark some rows
 
@@ -62,7 +70,7 @@ def say_how(column: Column, reading: Reading, table: Table) -> None:
     how, known, done, name = reading.how, column.known, table.done, column.name
     if how.get("unit"):
         _say_unit(column, reading, table)
-    if how.get("pointed") and known.get("commas"):
+    if how.get("pointed") and table.has_commas:
         what = f"`{name}` holds {shown(column, how['pointed'])} where other columns have decimal commas,"
         remedy = "a point may stand between thousands, so write 1234 or 1,234, or leave the column out with "
         table.problem(what, column.rows_with(how["pointed"]), remedy + option("--drop", name))
@@ -168,13 +176,24 @@ def with_one_spelling(column: Column, table: Table) -> Column:
     others: dict[Any, list[int]] = {name: [] for name in chosen}
     for i, (one, name) in enumerate(zip(cells, chosen, strict=True)):
         others[name] += [i] if one != name else []
-    for name, several in others.items():
-        if several:
-            texts = ", ".join(repr(cells[i]) for i in several)
-            where = table.where(column.rows_with(several))
-            table.done.append(f"`{column.name}`: {texts} {where} joined to {name!r}.")
+    _say_joined(column, cells, {name: several for name, several in others.items() if several}, table)
     place = {name: i for i, name in enumerate(others)}
     return replace(column, cells=list(others), codes=column.spread([place[name] for name in chosen]))
+
+
+def _say_joined(column: Column, cells: Sequence[Any], joined: Mapping[Any, list[int]], table: Table) -> None:
+    """Note which spellings were joined to which, one by one if they are few."""
+    for name, several in joined.items() if len(joined) <= MOST_TOLD else ():
+        where = table.where(column.rows_with(several))
+        texts = ", ".join(repr(cells[i]) for i in several)
+        table.done.append(f"`{column.name}`: {texts} {where} joined to {name!r}.")
+    if len(joined) > MOST_TOLD:
+        every = [i for several in joined.values() for i in several]
+        name, several = next(iter(joined.items()))
+        table.done.append(
+            f"`{column.name}`: {len(every):,} spellings that differ from others in case or blanks only, "
+            f"{table.where(column.rows_with(every))}, such as {cells[several[0]]!r}, joined to these, such as {name!r}."
+        )
 
 
 def written(one: Any) -> str:
@@ -215,6 +234,12 @@ def _say_many(column: Column, texts: list[str], table: Table) -> None:
     """Note that a column has too many texts: it is a remark if most rows differ, and else it may be grouped."""
     said = f"`{column.name}` holds {len(texts):,} different texts (such as {show(texts[0])})"
     known = "episode" in table.roles
+    if known and sum(YEAR.search(one) is not None for one in texts) > len(texts) / 2:
+        drop = option("--drop", column.name)
+        table.problems.append(
+            f"{said}, which may be dates: write them as 2024-03-25 08:15, or leave them out with {drop}."
+        )
+        return
     if len(texts) > len(column.codes) / 2 and known:
         table.done.append(f"{said}: it was left out.")
         return
@@ -228,7 +253,8 @@ def _say_many(column: Column, texts: list[str], table: Table) -> None:
 def codes(column: Column, table: Table, known: Sequence[str] = ()) -> tuple[Array, tuple[str, ...]]:
     """Actions as 0, 1, … and their names, in alphabetical (or numerical) order; those already `known` come first."""
     if column.gaps.any():
-        table.problem(f"`{column.name}`, the action, is missing", column.gaps, "fill in what was done")
+        remedy = f"fill it in, or say what a gap is with {option('--fill', f'{column.name}=…')}"
+        table.problem(f"`{column.name}`, the action, is missing", column.gaps, remedy)
     column = with_one_spelling(column, table)
     earlier = set(map(table.key, known))
     names = [one for one in column.cells if one is not None]
@@ -261,9 +287,40 @@ def flags(column: Column, table: Table) -> Array:
     return np.nan_to_num(values).astype(bool)
 
 
-def counts_rows(column: Column) -> bool:
-    """Say whether a column is an index that pandas wrote: without a name of its own, and no value stands twice."""
-    return INDEX.fullmatch(column.name) is not None and len(column.cells) == len(column.codes)
+def counts_rows(column: Column, table: Table) -> bool:
+    """Say whether a column counts 1, 2, 3, or is an index that pandas wrote, where no value stands twice in a file."""
+    begins = [*(begin for begin, _ in table.begins), len(table.numbers)]
+    if INDEX.fullmatch(column.name):
+        file = np.searchsorted(begins, table.rows, side="right")
+        return len(np.unique(file * len(column.cells) + column.codes)) == len(column.codes)
+    values = column.spread(column.reading.values)
+    if len(values) <= MOST_CATEGORIES or len(table.free) == 1 or values[0] not in (0, 1):
+        return False
+    return bool((np.diff(values) == 1)[~np.isin(table.rows[1:], begins)].all())
+
+
+def no_decisions(table: Table) -> Array:
+    """A mask of the rows that hold no decision: the header again, and units, totals and titles at an end of a file.
+
+    Such a row has nothing that fits the columns of numbers and dates, and hardly anything else, or begins with "Total".
+    """
+    n = len(table.rows)
+    again, filled, fit, unfit, first = np.ones(n, bool), np.zeros(n), np.zeros(n), np.zeros(n), np.full(n, None)
+    for column in table.columns.values():
+        gaps, reading = column.gaps, column.reading
+        again &= gaps | column.spread([one == column.name for one in column.cells])
+        first = np.where(gaps | (filled > 0), first, column.spread(np.array([*column.cells, None], dtype=object)[:-1]))
+        filled += ~gaps
+        if reading.kind != "text":
+            wrong = column.rows_with(reading.bad)
+            fit, unfit = fit + ~(gaps | wrong), unfit + wrong
+    total = np.array([isinstance(one, str) and TOTAL.match(folded(one)) is not None for one in first])
+    strange = (total & (filled < len(table.columns))) | ((fit == 0) & ((2 * unfit >= filled) | (filled == 1)))
+    found = again & (filled > 0)
+    for rows in np.split(np.arange(n), np.searchsorted(table.rows, [begin for begin, _ in table.begins[1:]])):
+        odd = strange[rows]
+        found[rows] |= np.logical_and.accumulate(odd) | np.logical_and.accumulate(odd[::-1])[::-1]
+    return found if len(table.columns) > 1 and not found.all() else np.zeros(n, bool)
 
 
 def may_be_ids(column: Column) -> bool:
@@ -271,6 +328,13 @@ def may_be_ids(column: Column) -> bool:
     values, there = column.reading.values, np.isfinite(column.reading.values)
     zeros = [isinstance(one, str) and re.fullmatch("0[0-9]{4,}", one) is not None for one in column.cells]
     return column.reading.kind == "number" and bool(((values % 1 == 0) & (zeros | (values >= LEAST_ID)))[there].all())
+
+
+def says_the_same(column: Column, other: Column) -> bool:
+    """Say whether each cell of a column stands beside one cell of the other only, and the other way round."""
+    n_rows, n_cells = len(column.codes), len(np.unique(column.codes))
+    pairs = len(np.unique(column.codes * len(other.cells) + other.codes))
+    return n_rows > MOST_CATEGORIES and 1 < n_cells == pairs == len(np.unique(other.codes)) <= n_rows / 2
 
 
 def names_episodes(column: Column, group: Array) -> bool:
