@@ -21,7 +21,7 @@ from sparsetd.logs import raw_columns
 from sparsetd.logs.checks import Array, id_text, show
 from sparsetd.logs.door import files_of
 from sparsetd.logs.files import METADATA, notes_of
-from sparsetd.logs.raw import DECIMAL_COMMA, Column, Table, number, raw_table
+from sparsetd.logs.raw import Column, Table, number, raw_table
 from sparsetd.logs.raw_columns import MOST_CATEGORIES, option
 from sparsetd.logs.reading import read
 from sparsetd.logs.schema import ALIASES, folded, meant_by, nearest
