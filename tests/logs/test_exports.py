@@ -42,7 +42,7 @@ def same_log(one: object, other: object) -> None:
         ([["", "", "lata", "mg/l", "", "pkt"]], [], "Row 2 was", "'lata', 'mg/l', 'pkt'"),
         ([], [["Razem", "4 wizyty", "", "", "", ""]], "Row 6 was", "'Razem', '4 wizyty'"),
         ([], [["Średnia", "", "62,5", "3", "", "3"]], "Row 6 was", "'Średnia', '62,5', '3'"),
-        ([["", "", "lata", "mg/l", "", "pkt"]], [["Razem", "4 wizyty", "", "", "", ""]], "Rows 2 and 7 were", "'lata'"),
+        ([["", "", "lata", "mg/l", "", "pkt"]], [["Razem", "4 wizyty", "", "", "", ""]], "Rows 2, 7 were", "'lata'"),
         ([], [["Μέσος όρος", "", "62,5", "3", "", "3"]], "Row 6 was", "'Μέσος όρος', '62,5', '3'"),
         ([], [HEAD], "Row 6 was", "'Nr pacjenta'"),
         ([], [["Wydrukowano 12.03.2024 przez jk", "", "", "", "", ""]], "Row 6 was", "'Wydrukowano"),

@@ -21,7 +21,7 @@ import numpy as np
 from sparsetd.logs.checks import Array, Begins, is_missing
 from sparsetd.logs.dates import moment, numbered
 from sparsetd.logs.door import files_of, raw_columns
-from sparsetd.logs.schema import check_names, folded
+from sparsetd.logs.schema import check_names, first_of, folded
 from sparsetd.logs.text import SEPARATORS, Csv
 
 ENDINGS = (".csv", ".tsv", ".txt")
@@ -182,8 +182,8 @@ class Table:
     def leave_out(self, rows: Array, why: str) -> None:
         """Go on without some rows, and without the cells that stand nowhere else."""
         numbers = [self.nth(place) for place in self.rows[rows]]
-        named = f"Row {numbers[0]} was" if len(numbers) == 1 else f"Rows {listed_numbers(numbers)} were"
-        self.done.append(f"{named} left out{why}.")
+        left_out = "Row {} was left out" if len(numbers) == 1 else "Rows {} were left out"
+        self.done.append(f"{left_out.format(first_of(numbers, 5))}{why}.")
         self.take(np.flatnonzero(~rows))
         for name, one in self.columns.items():
             if one.weight.min() == 0:  # a cell without a row: the others may be read differently without it
@@ -196,13 +196,6 @@ class Table:
             remedy += f", or leave out {'the row' if rows.sum() == 1 else 'such rows'} with {' '.join(skips)}"
             remedy += " …" if rows.sum() > 3 else ""
         self.problems.append(f"{what} {self.where(rows)}: {remedy}.")
-
-
-def listed_numbers(numbers: Sequence[str]) -> str:
-    """Numbers of rows in words; of many, the first and how many more there are."""
-    if len(numbers) > 5:
-        return f"{', '.join(numbers[:3])} and {len(numbers) - 3:,} more"
-    return f"{', '.join(numbers[:-1])} and {numbers[-1]}"
 
 
 def counted(n: int) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 
 from sparsetd.logs.checks import Array, id_text, show
 from sparsetd.logs.raw import Column, Reading, Table, counted, meaning
-from sparsetd.logs.schema import folded
+from sparsetd.logs.schema import first_of, folded
 
 MOST_CATEGORIES = 30  # a column of more texts than this would become too many columns, most of them nearly empty
 LEAST_ID = 10_000  # shorter numbers are ages and measurements
@@ -43,8 +43,7 @@ def option(name: str, value: str) -> str:
 
 def shown(column: Column, some: Sequence[int]) -> str:
     """The first three of some distinct cells, and how many more there are."""
-    texts = ", ".join(show(column.cells[i]) for i in some[:3])
-    return texts if len(some) <= 3 else f"{texts} and {len(some) - 3:,} more"
+    return first_of([show(column.cells[i]) for i in some], 3)
 
 
 def example(column: Column, rows: Array) -> str:
@@ -268,8 +267,8 @@ def codes(column: Column, table: Table, known: Sequence[str] = ()) -> tuple[Arra
     place = {table.key(name): code for code, name in enumerate(order)}
     found = column.spread([-1 if one is None else place[table.key(one)] for one in column.cells])
     taken = np.bincount(found[found >= 0], minlength=len(order))
-    listed = ", ".join(f"{code} = {text} ({counted(taken[code])})" for code, text in list(enumerate(order))[:20])
-    table.done.append(f"`{column.name}` is the action: {listed}{' …' if len(order) > 20 else ''}.")
+    every = [f"{code} = {text} ({counted(taken[code])})" for code, text in enumerate(order)]
+    table.done.append(f"`{column.name}` is the action: {first_of(every, 20)}.")
     return found, tuple(order)
 
 
