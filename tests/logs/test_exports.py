@@ -205,6 +205,16 @@ def test_a_date_and_a_clock_in_two_columns_are_one_time() -> None:
     assert made.columns["obs_x"].tolist() == [1, 2, 3, 4, 4]
     said(made.notes, "`Fecha` and `Hora` order the rows of an episode.")
     same_log(prepare(raw, like=made), made)
+    midnights = {**raw, "Fecha": np.array(["2024-03-01", "2024-02-25", "2024-03-01", *["2024-03-02"] * 2], "M8[s]")}
+    same_log(
+        prepare({**midnights, "fin": raw["Hora"]}, time="Fecha", clock="Hora", drop=["fin"], ends="last-row"), made
+    )
+    with pytest.raises(MessyLog, match="--column clock=NAME"):
+        prepare({**raw, "fin": raw["Hora"]}, time="Fecha", ends="last-row")
+    with pytest.raises(MessyLog, match="no column is the date"):
+        prepare({**raw, "Fecha": [1, 2, 1, 3, 3]}, clock="Hora", ends="last-row")
+    with pytest.raises(MessyLog, match="`x`, the clock, must hold times such as 14:30"):
+        prepare(raw, time="Fecha", clock="x", ends="last-row")
 
 
 def test_a_treatment_that_begins_like_a_number_is_text() -> None:

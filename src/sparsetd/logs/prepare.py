@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -40,9 +39,8 @@ GUESSES = {
     "terminated": "discharged ended entlassen ontslagen",
     "reward": "outcome ausgang issue uitkomst desenlace esito desfecho",
 }
-ROLES = {"time" if role == "step" else role: aliases for role, aliases in ALIASES.items()}
+ROLES = {"time" if role == "step" else role: aliases for role, aliases in ALIASES.items()} | {"clock": ()}
 DOSES = ("mg", "g", "µg", "mcg", "ml", "ie", "iu", "ui")  # units of what is given rather than measured
-CLOCK = re.compile(r"[0-2]?[0-9]:[0-5][0-9](:[0-5][0-9](\.[0-9]+)?)?( ?[ap]m)?", re.IGNORECASE)
 MIX = np.uint64(0x9E3779B97F4A7C15)  # an odd number that spreads codes over 64 bits
 
 
@@ -254,7 +252,7 @@ def _choose(table: Table, asked: Mapping[str, Any], known: Mapping[str, Any]) ->
     _fill(table, asked["fill"] or {})
     left_out = {*(asked["drop"] or ())}
     if known:
-        earlier = {*known["columns"], *known["roles"].values(), known["time"].get("clock")}
+        earlier = {*known["columns"], *known["roles"].values()}
         new = [name for name in table.columns if name not in earlier and name not in left_out]
         absent = [name for name in known["columns"] if name not in table.columns]
         table.problems += [f"`{name}` is missing, which the earlier table had: add it." for name in absent]
@@ -382,21 +380,29 @@ def _put_in_order(table: Table, named: Container[str], bandit: bool, known: Mapp
             table.problems.append(f"Several columns may say when a row happened: name it with {which}.")
         table.roles |= {"time": dated[0]} if len(dated) == 1 else {}
     if "time" not in table.roles:
+        if "clock" in table.roles:
+            table.problems.append(
+                "`clock` is the time of the day, but no column is the date: name it with --column time=NAME."
+            )
         table.take(np.argsort(table.group, kind="stable"))
         return {}
-    name, clock = table.roles["time"], _clock(table)
+    name = table.roles["time"]
     column = table.columns[name]
-    if clock is not None:
-        column = table.columns[name] = _joined(column, clock)
-        del table.columns[clock.name]
     reading = raw_columns.as_read(column, table)
     times = column.spread(reading.values)
-    both = f"`{name}` orders" if clock is None else f"`{name}` and `{clock.name}` order"
-    table.done.append(f"{both} the rows of an episode.")
     if reading.kind not in ("time", "number") or (np.isnan(times).any() and not reading.bad):
         table.problem(f"`{name}`, the time, is no number and no date", np.isnan(times), "correct it")
+    if reading.kind == "time" and not (times % raw_columns.DAY).any() and not known:
+        clocks = [other.name for other in table.free if raw_columns.seconds_of_day(other) is not None]
+        table.roles |= {"clock": clocks[0]} if len(clocks) == 1 and "clock" not in named else {}
+    both = f"`{name}` orders"
+    if "clock" in table.roles:
+        clock = table.columns[table.roles["clock"]]
+        both = f"`{name}` and `{clock.name}` order"
+        times = times + _clock(clock, table)
+    table.done.append(f"{both} the rows of an episode.")
     _sort(table, times)
-    return raw_columns.written_as(reading) | ({"clock": clock.name} if clock is not None else {})
+    return raw_columns.written_as(reading)
 
 
 def _changes(column: Column, group: Array) -> int:
@@ -405,21 +411,14 @@ def _changes(column: Column, group: Array) -> int:
     return int(((np.diff(column.codes[order]) != 0) & (np.diff(group[order]) == 0)).sum())
 
 
-def _clock(table: Table) -> Column | None:
-    """The only free column of times of the day, if the time has none."""
-    dates = table.columns[table.roles["time"]]
-    if dates.reading.kind != "time" or any(":" in str(one) for one in dates.cells):
-        return None
-    found = [column for column in table.free if all(one is None or CLOCK.fullmatch(str(one)) for one in column.cells)]
-    return found[0] if len(found) == 1 and not found[0].gaps.all() else None
-
-
-def _joined(date: Column, clock: Column) -> Column:
-    """Dates with the times of the day that stand beside them."""
-    pairs, codes = np.unique(np.stack([date.codes, clock.codes], axis=1), axis=0, return_inverse=True)
-    cells = [(date.cells[i], clock.cells[j]) for i, j in pairs.tolist()]
-    texts = [None if day is None else f"{day} {time or ''}".strip() for day, time in cells]
-    return replace(Column.coded(date.name, texts, codes), known=date.known)
+def _clock(column: Column, table: Table) -> Array:
+    """The seconds of the day that stand in a column; a gap is the beginning of the day."""
+    found = raw_columns.seconds_of_day(column)
+    if found is None:
+        table.problems.append(
+            f"`{column.name}`, the clock, must hold times such as 14:30: correct it, or name another."
+        )
+    return np.zeros(len(column.codes)) if found is None else np.nan_to_num(found)
 
 
 def _counts_visits(column: Column, group: Array) -> bool:
@@ -458,7 +457,7 @@ def _sort(table: Table, times: Array) -> None:
         table.problems.append(
             f"`{name}` gives rows {table.nth(one)} and {table.nth(other)} of one episode the same time, and "
             f"{int(same.sum()):,} rows are like that: correct them, name a column that tells them apart with --column "
-            "time=NAME, or leave the order as it is with --keep order."
+            "time=NAME or the time of the day with --column clock=NAME, or leave the order as it is with --keep order."
         )
     table.take(order)
 
@@ -471,7 +470,7 @@ def _columns_with_roles(table: Table, actions: Sequence[str]) -> tuple[dict[str,
         column = table.columns[name]
         if role == "action":
             columns[role], names = raw_columns.codes(column, table, actions)
-        elif role == "time":
+        elif role in ("time", "clock"):
             columns["step"] = np.arange(len(table.group)) - table.begin
         elif role in ("terminated", "truncated"):
             columns[role] = flags = raw_columns.flags(column, table)
@@ -487,7 +486,7 @@ def _columns_with_roles(table: Table, actions: Sequence[str]) -> tuple[dict[str,
         else:
             most = 1.0 if role.endswith("_prob") else np.inf
             columns[role] = raw_columns.numbers(column, table, most=most)
-        if role not in ("action", "time"):
+        if role not in ("action", "time", "clock"):
             table.done.append(f"`{name}` is taken as {role}.")
     return columns, names
 

@@ -286,6 +286,14 @@ def flags(column: Column, table: Table) -> Array:
     return np.nan_to_num(values).astype(bool)
 
 
+def seconds_of_day(column: Column) -> Array | None:
+    """The times of the day in a column, such as 14:30; None if it holds anything else."""
+    texts = [None if one is None else f"1970-01-01 {one}" for one in column.cells]
+    found = meaning(texts, column.weight, {"kind": "time"})
+    clocks = all(":" in str(one) for one in column.cells if one is not None)
+    return column.spread(found.values) if clocks and not found.bad and not column.gaps.all() else None
+
+
 def counts_rows(column: Column, table: Table) -> bool:
     """Say whether a column counts 1, 2, 3, or is an index that pandas wrote, where no value stands twice in a file."""
     begins = [*(begin for begin, _ in table.begins), len(table.numbers)]
