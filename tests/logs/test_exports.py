@@ -212,7 +212,8 @@ def test_a_date_and_a_clock_in_two_columns_are_one_time() -> None:
     with pytest.raises(MessyLog, match="--column clock=NAME"):
         prepare({**raw, "fin": raw["Hora"]}, time="Fecha", ends="last-row")
     with pytest.raises(MessyLog, match="no column is the date"):
-        prepare({**raw, "Fecha": [1, 2, 1, 3, 3]}, clock="Hora", ends="last-row")
+        prepare(raw, clock="Hora", time=None, ends="last-row")
+    same_log(prepare({**raw, "Fecha": [61, 56, 61, 62, 62]}, clock="Hora", ends="last-row"), made)
     with pytest.raises(MessyLog, match="`x`, the clock, must hold times such as 14:30"):
         prepare(raw, time="Fecha", clock="x", ends="last-row")
 

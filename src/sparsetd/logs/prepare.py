@@ -399,7 +399,7 @@ def _put_in_order(table: Table, named: Container[str], bandit: bool, known: Mapp
     if "clock" in table.roles:
         clock = table.columns[table.roles["clock"]]
         both = f"`{name}` and `{clock.name}` order"
-        times = times + _clock(clock, table)
+        times = times + _clock(clock, table) / (1.0 if reading.kind == "time" else raw_columns.DAY)
     table.done.append(f"{both} the rows of an episode.")
     _sort(table, times)
     return raw_columns.written_as(reading)
