@@ -138,7 +138,7 @@ def test_ids_in_two_spellings_are_one_patient() -> None:
     raw = {"patient": ["P01", "p01 ", "P01", "P02", "p02", "P03"], "x": [1, 2, 3, 4, 5, 6], "reward": [1] * 6}
     made = prepare(raw, ends="last-row")
     assert made.columns["episode"].tolist() == ["P01", "P01", "P01", "P02", "P02", "P03"]
-    said(made.notes, "`patient`: 'p01' in 1 row (first row 1) joined to 'P01'", "'p02' in 1 row")
+    said(made.notes, "`patient`: 'p01' in 1 row (first row 1) joined to 'P01', 'p02' in 1 row")
     assert prepare(raw, ends="last-row", keep=["names"]).transitions.n_episodes == 5
     many = {
         "patient": [f"{'Pp'[i % 2]}{i // 2}" for i in range(80)],
@@ -146,10 +146,9 @@ def test_ids_in_two_spellings_are_one_patient() -> None:
         "reward": [1] * 80,
     }
     notes = [note for note in prepare(many, ends="last-row").notes if "joined" in note]
-    assert notes == [
-        "`patient`: 40 spellings that differ from others in case or blanks only, in 40 rows (first row 1), such as "
-        "'p0', joined to these, such as 'P0'."
-    ]
+    assert len(notes) == 1
+    assert notes[0].startswith("`patient`: 'p0' in 1 row (first row 1) joined to 'P0', ")
+    assert notes[0].endswith(" and 30 more.")
 
 
 def test_line_breaks_in_names_are_blanks(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -21,7 +21,7 @@ from sparsetd.logs.schema import first_of, folded
 
 MOST_CATEGORIES = 30  # a column of more texts than this would become too many columns, most of them nearly empty
 LEAST_ID = 10_000  # shorter numbers are ages and measurements
-MOST_TOLD = 30  # spellings of more names than this are not told one by one
+MOST_TOLD = 10  # spellings that were joined to others
 DAY = 86_400.0
 MISSING = "missing"
 INDEX = re.compile(r"Unnamed: 0(\.\d+)*|__index_level_\d+__")  # what pandas calls an index without a name in its files
@@ -167,32 +167,16 @@ def _filled(column: Column, values: Array, fill: float, fill_in_words: str, tabl
 def with_one_spelling(column: Column, table: Table) -> Column:
     """The column as text, its spellings that differ only in case and blanks joined under the most frequent of them."""
     cells = [None if one is None else written(one) for one in column.cells]
-    best: dict[str, str] = {}
-    for i in np.argsort(-column.weight, kind="stable"):
-        if (one := cells[i]) is not None:
-            best.setdefault(table.key(one), one)
-    chosen = [None if one is None else best[table.key(one)] for one in cells]
-    others: dict[Any, list[int]] = {name: [] for name in chosen}
-    for i, (one, name) in enumerate(zip(cells, chosen, strict=True)):
-        others[name] += [i] if one != name else []
-    _say_joined(column, cells, {name: several for name, several in others.items() if several}, table)
-    place = {name: i for i, name in enumerate(others)}
-    return replace(column, cells=list(others), codes=column.spread([place[name] for name in chosen]))
-
-
-def _say_joined(column: Column, cells: Sequence[Any], joined: Mapping[Any, list[int]], table: Table) -> None:
-    """Note which spellings were joined to which, one by one if they are few."""
-    for name, several in joined.items() if len(joined) <= MOST_TOLD else ():
-        where = table.where(column.rows_with(several))
-        texts = ", ".join(repr(cells[i]) for i in several)
-        table.done.append(f"`{column.name}`: {texts} {where} joined to {name!r}.")
-    if len(joined) > MOST_TOLD:
-        every = [i for several in joined.values() for i in several]
-        name, several = next(iter(joined.items()))
-        table.done.append(
-            f"`{column.name}`: {len(every):,} spellings that differ from others in case or blanks only, "
-            f"{table.where(column.rows_with(every))}, such as {cells[several[0]]!r}, joined to these, such as {name!r}."
-        )
+    keys = [None if one is None else table.key(one) for one in cells]
+    best = {keys[i]: cells[i] for i in np.argsort(-column.weight, kind="stable")[::-1]}  # the last one stays
+    chosen = [best[key] for key in keys]
+    odd = [i for i, one in enumerate(cells) if one != chosen[i]]
+    if odd:
+        where = [table.where(column.rows_with([i])) for i in odd[:MOST_TOLD]] + [""] * len(odd)
+        told = [f"{cells[i]!r} {place} joined to {chosen[i]!r}" for i, place in zip(odd, where, strict=False)]
+        table.done.append(f"`{column.name}`: {first_of(told, MOST_TOLD)}.")
+    place = {name: j for j, name in enumerate(dict.fromkeys(chosen))}
+    return replace(column, cells=list(place), codes=column.spread([place[name] for name in chosen]))
 
 
 def written(one: Any) -> str:
@@ -339,9 +323,10 @@ def may_be_ids(column: Column) -> bool:
 
 def says_the_same(column: Column, other: Column) -> bool:
     """Say whether each cell of a column stands beside one cell of the other only, and the other way round."""
-    n_rows, n_cells = len(column.codes), len(np.unique(column.codes))
-    pairs = len(np.unique(column.codes * len(other.cells) + other.codes))
-    return n_rows > MOST_CATEGORIES and 1 < n_cells == pairs == len(np.unique(other.codes)) <= n_rows / 2
+    n_rows, n_cells, n_others = len(column.codes), np.count_nonzero(column.weight), np.count_nonzero(other.weight)
+    if n_rows <= MOST_CATEGORIES or not 1 < n_cells == n_others <= n_rows / 2:
+        return False
+    return len(np.unique(column.codes * len(other.cells) + other.codes)) == n_cells
 
 
 def names_episodes(column: Column, group: Array) -> bool:
