@@ -242,3 +242,14 @@ def test_a_copy_of_the_action_or_of_the_outcome_is_not_observed() -> None:
     said(made.notes, "`TRTN` says what `TRT` says: it was left out", "`status` says what `died` says", "--keep same")
     assert {"obs_TRTN", "status"} <= {*prepare(raw, keep=["same"], **roles).columns}
     same_log(prepare(raw, like=made), made)
+
+
+def test_an_outcome_of_zero_and_one_that_stands_in_every_row_counts_once() -> None:
+    raw = {"patient": [i // 3 for i in range(18)], "x": [i % 7 for i in range(18)]}
+    raw["death_30d"] = [i // 3 % 2 for i in range(18)]
+    made = prepare(raw, reward="death_30d")
+    assert made.transitions.reward.sum() == 3
+    said(made.notes, "`death_30d` is the same in all rows of an episode: it counts once", "--keep outcome")
+    assert prepare(raw, reward="death_30d", ends="last-row", keep=["outcome"]).transitions.reward.sum() == 9
+    ones = prepare({**raw, "death_30d": [1] * 18}, reward="death_30d", ends="last-row")
+    assert ones.transitions.reward.sum() == 18  # a step of an episode that costs 1

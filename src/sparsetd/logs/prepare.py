@@ -41,6 +41,7 @@ GUESSES = {
 }
 ROLES = {"time" if role == "step" else role: aliases for role, aliases in ALIASES.items()} | {"clock": ()}
 DOSES = ("mg", "g", "µg", "mcg", "ml", "ie", "iu", "ui")  # units of what is given rather than measured
+LEAST_EPISODES = 5  # of which an outcome of 0 and 1 can be told from what each row earned
 MIX = np.uint64(0x9E3779B97F4A7C15)  # an odd number that spreads codes over 64 bits
 
 
@@ -507,9 +508,11 @@ def _reward(table: Table, column: Column) -> Array:
         table.has_outcome = only_at_ends
         return np.zeros(len(values))
     in_words = column.reading.kind != "number" or bool(table.worth)
-    constant = bool((np.diff(values)[~last[:-1]] == 0).all())
-    if several and in_words and constant and "outcome" not in table.keep:
-        table.done.append(f"`{column.name}` is the same in all rows of an episode: it counts once, in the last.")
+    yes_and_no = last.sum() >= LEAST_EPISODES and {*values[~gaps]} == {0.0, 1.0}
+    constant = (in_words or yes_and_no) and bool((np.diff(values)[~last[:-1]] == 0).all())
+    if several and constant and "outcome" not in table.keep:
+        once = "it counts once, in the last (if it does in each, --keep outcome)"
+        table.done.append(f"`{column.name}` is the same in all rows of an episode: {once}.")
         table.has_outcome = True
         return np.where(last, values, 0.0)
     if only_at_ends:
