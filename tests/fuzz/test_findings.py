@@ -145,10 +145,10 @@ def episodes(**changes: Any) -> Any:
     [
         ({"observations": {}}, "Episode 2 of the Minari dataset cannot be read"),
         ({"observations": (np.zeros(3), np.zeros((2, 2)))}, "Episode 2 of the Minari dataset cannot be read"),
-        ({"observations": np.zeros((2, 2))}, r"Episode 2 has 2 rewards.*`observation` must have 2 rows.*\(1, 2\)"),
-        ({"terminations": np.asarray(1)}, r"`terminated` must have 2 rows.*shape is \(\)"),
-        ({"observations": np.zeros((3, 1))}, "Episode 2 has another shape of `observation`"),
-        ({"observations": np.zeros((3, 2), "M8[s]")}, "Episode 2 .*: `observation` holds dates"),
+        ({"observations": np.zeros((2, 2))}, r"Episode 2 .*`observation` has the shape \(1, 2\) for 2 steps"),
+        ({"terminations": np.asarray(1)}, r"Episode 2 .*`terminated` has the shape \(\) for 2 steps"),
+        ({"observations": np.zeros((3, 1))}, "Episode 2 has another kind or shape of `observation`"),
+        ({"observations": np.zeros((3, 2), "M8[s]")}, r"Episode 2 .*\(`observation` holds dates"),
         ({"rewards": None}, "Episode 2 of the Minari dataset cannot be read"),
     ],
 )
@@ -321,8 +321,8 @@ def test_a_member_of_an_archive_with_a_strange_name(tmp_path: Path) -> None:
 
 def test_kinds_of_minari_actions_are_compared_across_batches() -> None:
     dataset = episodes(actions=np.zeros((2, 1), int))
-    refused(lambda: read(dataset), "Episode 2 has another shape of `action`")
-    refused(lambda: list(read_batches(dataset, batch_rows=3)), "Episode 2 has another shape of `action`")
+    refused(lambda: read(dataset), "Episode 2 has another kind or shape of `action`")
+    refused(lambda: list(read_batches(dataset, batch_rows=3)), "Episode 2 has another kind or shape of `action`")
 
 
 def test_minari_episodes_without_rows_are_left_out() -> None:
@@ -367,7 +367,7 @@ def test_a_long_identifier_is_the_same_in_every_batch() -> None:
     first.id = long
     twice = SimpleNamespace(iterate_episodes=lambda: iter([first, *list(dataset.iterate_episodes())[1:]]))
     for reader in (read, lambda source: list(read_batches(source, batch_rows=3))):
-        refused(lambda reader=reader: reader(twice), "Episode 1 has another kind of id than episode 0")
+        refused(lambda reader=reader: reader(twice), "Episode 1 has another kind or shape of `episode`")
     long_ones = [*dataset.iterate_episodes()]
     for i, one in enumerate(long_ones):
         one.id = np.asarray(2**63 + i % 2, dtype=np.uint64)
@@ -379,8 +379,8 @@ def test_a_long_identifier_is_the_same_in_every_batch() -> None:
 def test_minari_ids_of_two_kinds_are_refused_however_they_are_read(odd: Any) -> None:
     """In one batch they were all text, in several some were numbers."""
     dataset = episodes(id=odd)
-    refused(lambda: read(dataset), "Episode 2 has another kind of id than episode 0: give all numbers, or all text")
-    refused(lambda: list(read_batches(dataset, batch_rows=3)), "Episode 2 has another kind of id than episode 0")
+    refused(lambda: read(dataset), "Episode 2 has another kind or shape of `episode`, unlike the first")
+    refused(lambda: list(read_batches(dataset, batch_rows=3)), "Episode 2 has another kind or shape of `episode`")
 
 
 def test_real_numbers_stored_as_complex_ones_are_read_beside_objects() -> None:

@@ -12,7 +12,18 @@ import numpy as np
 from sparsetd import logs
 from sparsetd._tools.progress import say
 from sparsetd.cli.command import Outcome, command, option
-from sparsetd.cli.options import COLUMNS, LOG, SIZES, SOURCES, at_least, check_output, passed, seed_of
+from sparsetd.cli.options import (
+    COLUMNS,
+    LOG,
+    SIZES,
+    SOURCES,
+    Assignments,
+    assignment,
+    at_least,
+    check_output,
+    passed,
+    seed_of,
+)
 from sparsetd.logs import sharding
 from sparsetd.logs.door import Log
 from sparsetd.logs.prepare import KEEP, MISSING
@@ -97,6 +108,14 @@ def write_log(log: logs.Transitions, path: Path) -> None:
     option("--keep WHAT", f"do not touch this: {', '.join(KEEP)}", list),
     option("--na WORD", "one more word for a missing value", list),
     option("--text NAME", "read this column as text", list),
+    option("--skip ROW", "leave out the row of this number", list),
+    option(
+        "--fill NAME=WORD",
+        "what an empty cell of a column stands for (repeatable)",
+        assignment("NAME=WORD", str),
+        {},
+        action=Assignments,
+    ),
     option("--dates", "how dates such as 3/4/2024 are meant", ("day-first", "month-first")),
     option("--encoding NAME", "the encoding of a CSV file, such as cp1250 (default: found out)"),
     option("--like LOG", "prepare the table as this log was prepared: same codes, categories and medians"),

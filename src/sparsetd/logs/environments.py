@@ -175,33 +175,38 @@ def open_minari(dataset: Any) -> Opened:
     the entries `behavior_prob`, `target_prob` and `ratio` of `infos` are read where they exist.
     """
     dataset = _load(dataset) if isinstance(dataset, str) else dataset
-    names = next((list(columns) for columns in _chunks(dataset, 1)), ["observation", "reward"])
+    names = next((list(columns) for columns in _episodes(dataset)), ["observation", "reward"])
 
     def batches(columns: Sequence[str], rows: int, _: Sequence[str]) -> Generator[Raw]:
-        for chunk in _chunks(dataset, rows):
-            yield {name: chunk[name] for name in columns}
+        for group in portions(_episodes(dataset), lambda one: len(one["reward"]), rows):
+            yield {name: np.concatenate([one[name] for one in group]) for name in columns}
 
     return Opened(names, batches)
 
 
-def _chunks(dataset: Any, batch_rows: int) -> Iterator[dict[str, Array]]:
-    """Groups of whole episodes with about so many rows."""
-    for group in portions(_alike(dataset), lambda columns: len(columns["reward"]), batch_rows):
-        yield {name: np.concatenate([columns[name] for columns in group]) for name in group[0]}
-
-
-def _alike(dataset: Any) -> Iterator[dict[str, Array]]:
+def _episodes(dataset: Any) -> Iterator[dict[str, Array]]:
     """The columns of every episode that has a step; they are those of the first such episode, or it is refused."""
-    first: dict[str, Array] = {}
-    for number, episode in enumerate(_episodes(dataset)):
-        columns = _columns(number, episode)
-        first = first or columns
+    first: dict[str, Any] = {}
+    for number, episode in enumerate(_as_minari_has_them(dataset)):
+        try:
+            columns = _columns(episode)
+        except Exception as error:  # in place of an array there may be anything
+            raise ValueError(f"Episode {number} of the Minari dataset cannot be read ({reason(error)}).") from None
+        forms = {name: _form(name, column) for name, column in columns.items()}
         if columns:
-            _refuse_other_shapes(number, columns, first)
-            yield {name: columns[name] for name in first}
+            first = first or forms
+            odd = next((name for name in first if forms.get(name) != first[name]), None)
+            if odd is not None:
+                there = "another kind or shape of" if odd in forms else "no"
+                raise ValueError(f"Episode {number} has {there} `{odd}`, unlike the first: make all episodes alike.")
+            yield columns
 
 
-def _episodes(dataset: Any) -> Iterator[Any]:
+def _form(name: str, column: Array) -> Any:
+    return ids_of(name, column, len(column)).type if name == "episode" else column.shape[1:]
+
+
+def _as_minari_has_them(dataset: Any) -> Iterator[Any]:
     try:
         yield from dataset.iterate_episodes()
     except Exception as error:  # a damaged file fails in h5py, Arrow and Minari, each in its own ways
@@ -220,27 +225,10 @@ def _load(identifier: str) -> Any:
         raise ValueError(f"{what} that can be read ({reason(error)}): download it first.") from None
 
 
-def _columns(number: int, episode: Any) -> dict[str, Array]:
-    """The columns of an episode, numbers only, so that episodes of one shape can be joined."""
-    try:
-        columns = _fields(episode)
-    except Exception as error:  # in place of an array there may be anything
-        raise ValueError(f"Episode {number} of the Minari dataset cannot be read ({reason(error)}).") from None
-    n = len(columns["reward"])
-    for name, column in columns.items():
-        if column.shape[:1] != (n,):
-            raise ValueError(
-                f"Episode {number} has {n} rewards, so `{name}` must have {n} rows (observations one more), "
-                f"but its shape is {column.shape}."
-            )
-    try:
-        return {name: column if name == "episode" else numbers(name, column) for name, column in columns.items() if n}
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"Episode {number} of the Minari dataset: {error}") from None
-
-
-def _fields(episode: Any) -> dict[str, Array]:
+def _columns(episode: Any) -> dict[str, Array]:
+    """The columns of an episode, numbers only, so that episodes of one shape can be joined; none if it has no step."""
     observations, rewards = _flat(episode.observations), np.asarray(episode.rewards)
+    n = len(rewards)
     columns = {
         "observation": observations[:-1],
         "next_observation": observations[1:],
@@ -248,12 +236,15 @@ def _fields(episode: Any) -> dict[str, Array]:
         "reward": rewards,
         "terminated": np.asarray(episode.terminations),
         "truncated": np.asarray(episode.truncations),
-        "episode": objects(np.asarray([episode.id] * len(rewards)).tolist()),
     }
     for name in PROBABILITIES:
         if isinstance(episode.infos, dict) and name in episode.infos:
-            columns[name] = np.asarray(episode.infos[name])[-len(rewards) :]
-    return columns
+            columns[name] = np.asarray(episode.infos[name])[-n:]
+    for name, column in columns.items():
+        if column.shape[:1] != (n,):
+            raise ValueError(f"`{name}` has the shape {column.shape} for {n} steps")
+        columns[name] = numbers(name, column) if n else column
+    return columns | {"episode": objects(np.asarray([episode.id] * n).tolist())} if n else {}
 
 
 def _flat(values: Any) -> Array:
@@ -263,15 +254,3 @@ def _flat(values: Any) -> Array:
         return np.hstack([part[:, None] if part.ndim == 1 else part for part in parts])
     array = np.asarray(values)
     return array if array.ndim == 1 else array.reshape(len(array), math.prod(array.shape[1:]))
-
-
-def _refuse_other_shapes(number: int, columns: dict[str, Array], first: dict[str, Array]) -> None:
-    absent = next((name for name in first if name not in columns), None)
-    if absent is not None:
-        raise ValueError(f"Episode {number} has no `{absent}`, which episode 0 has: give it to all, or to none.")
-    for name, column in columns.items():
-        if name in first and column.shape[1:] != first[name].shape[1:]:
-            raise ValueError(f"Episode {number} has another shape of `{name}` than episode 0: make them alike.")
-    own, before = (ids_of("episode", some["episode"], len(some["episode"])).type for some in (columns, first))
-    if own != before:
-        raise ValueError(f"Episode {number} has another kind of id than episode 0: give all numbers, or all text.")

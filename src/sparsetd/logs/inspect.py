@@ -12,11 +12,12 @@ import scipy.sparse as sp
 
 from sparsetd.logs.checks import into_buckets
 from sparsetd.logs.reading import Reading, read_with_notes
-from sparsetd.logs.schema import ALIASES, Schema
+from sparsetd.logs.schema import ALIASES, Schema, listed
 from sparsetd.logs.suspicions import CHECKS, only_outcomes
 from sparsetd.logs.transitions import Transitions
 
 MAX_ROWS = 1_000_000  # enough to see what is wrong, and few enough to be read at once
+TOLD = 5  # names of columns in a sentence
 LOOKED_AT = 32  # columns that sparse rows are folded into
 
 
@@ -111,9 +112,9 @@ def _understood(reading: Reading) -> Iterator[str]:
     if sp.issparse(s):
         yield f"Sparse observations of {s.nnz / len(t):.3g} features a row, numbered 0 to {s.shape[1] - 1:,}."
     else:
-        yield f"Observations of {s.shape[1]} numbers from {_columns(schema.observation)}."
+        yield f"Observations of {s.shape[1]} numbers from {listed(schema.observation, TOLD)}."
     named = {role: getattr(schema, role) for role in ALIASES if role != "reward" and getattr(schema, role)}
-    columns = {role: _columns((name,) if isinstance(name, str) else name) for role, name in named.items()}
+    columns = {role: listed((name,) if isinstance(name, str) else name, TOLD) for role, name in named.items()}
     if told := ", ".join(name if name == repr(role) else f"{name} as {role}" for role, name in columns.items()):
         yield f"Other columns: {told}."
     yield f"Rewards from {schema.reward!r}: {t.reward.min():.4g} to {t.reward.max():.4g}, mean {t.reward.mean():.4g}."
@@ -127,7 +128,7 @@ def _understood(reading: Reading) -> Iterator[str]:
         yield f"Actions of {t.action.shape[1]} numbers."
     elif t.action is not None:
         taken = np.unique(t.action)
-        names = "" if t.action_names is None else f" ({_columns(t.action_names)})"
+        names = "" if t.action_names is None else f" ({listed(t.action_names, TOLD)})"
         yield f"{len(taken)} different actions, {taken[0]} to {taken[-1]}{names}."
     if t.ratio is not None or (t.behavior_prob is not None and t.target_prob is not None):
         ratio = t.importance_ratio()
@@ -149,9 +150,9 @@ def _understood(reading: Reading) -> Iterator[str]:
         yield f"Only the first {reading.n_source_rows:,} rows were looked at."
     schema = schema.keeping_texts()
     if schema.kept:
-        yield f"Observed as 0 and 1, and kept as text to ask about groups (--by): {_columns(schema.kept)}."
+        yield f"Observed as 0 and 1, and kept as text to ask about groups (--by): {listed(schema.kept, TOLD)}."
     if schema.ignored:
-        yield f"Ignored: {_columns(schema.ignored)}."
+        yield f"Ignored: {listed(schema.ignored, TOLD)}."
 
 
 def _missing(schema: Schema, t: Transitions) -> Iterator[str]:
@@ -200,8 +201,3 @@ def _skipped_steps(reading: Reading) -> Iterator[str]:
             f"{int(jumps.sum())} rows do not follow the step before them by {by} (first row {inside[jumps][0] + 1}): "
             "rows may be missing, and the row after a gap is taken as the successor of the row before it."
         )
-
-
-def _columns(names: tuple[str, ...]) -> str:
-    shown = ", ".join(repr(name[:40]) for name in names[:5])
-    return shown + (f" and {len(names) - 5} more" if len(names) > 5 else "")

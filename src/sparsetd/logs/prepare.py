@@ -20,14 +20,14 @@ from sparsetd.logs import raw_columns
 from sparsetd.logs.checks import Array, id_text, show
 from sparsetd.logs.door import files_of
 from sparsetd.logs.files import METADATA, notes_of
-from sparsetd.logs.raw import DECIMAL_COMMA, Column, Table, number, raw_table
+from sparsetd.logs.raw import Column, Table, number, raw_table
 from sparsetd.logs.raw_columns import MOST_CATEGORIES, option
 from sparsetd.logs.reading import read
 from sparsetd.logs.schema import ALIASES, folded, meant_by, nearest
 from sparsetd.logs.transitions import Transitions
 from sparsetd.storage.atomic import replace_file
 
-KEEP = ("order", "duplicates", "names", "outcome", "ids")
+KEEP = ("order", "duplicates", "names", "outcome", "ids", "rows", "same")
 MISSING = ("carry", "median", "mark", "refuse")
 Ends = Literal["last-row", "cut"]
 # Names that say what a column is, beside those of `schema.ALIASES`, in the languages of the tables that were met.
@@ -39,7 +39,9 @@ GUESSES = {
     "terminated": "discharged ended entlassen ontslagen",
     "reward": "outcome ausgang issue uitkomst desenlace esito desfecho",
 }
-ROLES = {"time" if role == "step" else role: aliases for role, aliases in ALIASES.items()}
+ROLES = {"time" if role == "step" else role: aliases for role, aliases in ALIASES.items()} | {"clock": ()}
+DOSES = ("mg", "g", "µg", "mcg", "ml", "ie", "iu", "ui")  # units of what is given rather than measured
+LEAST_EPISODES = 5  # of which an outcome of 0 and 1 can be told from what each row earned
 MIX = np.uint64(0x9E3779B97F4A7C15)  # an odd number that spreads codes over 64 bits
 
 
@@ -49,12 +51,12 @@ class MessyLog(ValueError):
     Examples
     --------
     >>> from sparsetd.logs import MessyLog, prepare
-    >>> raw = {"lactate": [2.0, 3.0], "treatment": ["B", None], "reward": [0, 1]}
+    >>> raw = {"lactate": [2.0, 3.0], "drug": ["B", None], "reward": [0, 1]}
     >>> try:
-    ...     made = prepare(raw, bandit=True)
+    ...     made = prepare(raw, bandit=True, action="drug")
     ... except MessyLog as messy:
     ...     print(messy.problems[0])
-    `treatment`, the action, is missing in 1 row (first row 1): fill in what was done.
+    `drug`, the action, is missing in 1 row (first row 1): fill it in, or say what a gap is with --fill 'drug=…'.
     """
 
     def __init__(self, problems: Sequence[str]) -> None:
@@ -119,6 +121,8 @@ def prepare(
     keep: Sequence[str] = (),
     na: Sequence[str] = (),
     text: Sequence[str] = (),
+    skip: Sequence[str | int] = (),
+    fill: Mapping[str, str] | None = None,
     dates: Literal["day-first", "month-first"] | None = None,
     encoding: str | None = None,
     like: Any = None,
@@ -140,11 +144,16 @@ def prepare(
         Every row is a decision of its own, with nothing after it.
     drop : sequence of str
         Columns to leave out.
-    keep : sequence of "order", "duplicates", "names", "outcome" and "ids"
+    keep : sequence of "order", "duplicates", "names", "outcome", "ids", "rows" and "same"
         What is to be left as it stands: the order of the rows, rows that are exact copies, names that differ in case or
-        blanks only, an outcome that stands in every row of its episode, columns of numbers that look like ids.
+        blanks only, an outcome that stands in every row of its episode, columns of numbers that look like ids, rows of
+        units and totals, columns that say what the action or the reward says.
     na, text : sequence of str
         More words that stand for a missing value; columns to be read as text.
+    skip : sequence of str or int
+        Rows to leave out, by their numbers as they are told: ``4``, or ``"4 of visits.csv"`` of several files.
+    fill : mapping
+        What an empty cell of a column stands for: ``{"drug": "none"}``.
     dates : "day-first", "month-first" or None
         How dates such as 3/4/2024 are meant; found out column by column by default.
     encoding : str, optional
@@ -181,12 +190,16 @@ def prepare(
     _refuse_unknown(missing, keep)
     known = _known_from(like)
     given: dict[str, Any] = {"ends": ends, "bandit": bandit, "drop": drop, "na": na, "text": text, "dates": dates}
+    given["fill"] = fill
     asked = {name: value or known.get(name) for name, value in given.items()}
     table = raw_table(source, encoding)
     table.keep = keep
-    _choose(table, asked, {*keep, *roles.values()}, known)
-    named = _give_roles(table, roles, known)
+    _choose(table, asked, known)
     _give_hints(table, asked, known)
+    _leave_out_rows(table, skip)
+    named = _give_roles(table, roles, known)
+    if not known:
+        _leave_out_index(table)
     clock = _put_in_order(table, named, bool(asked["bandit"]), known)
     table.missing = missing or known.get("missing") or ("carry" if {"episode", "time"} <= {*table.roles} else "mark")
     columns, names = _columns_with_roles(table, known.get("action_names") or ())
@@ -228,28 +241,65 @@ def _known_from(like: Any) -> dict[str, Any]:
     return learnt
 
 
-def _choose(table: Table, asked: Mapping[str, Any], kept: Container[Any], known: Mapping[str, Any]) -> None:
-    """Take words for missing values as gaps, and leave out the columns to drop and what only numbers the rows.
+def _choose(table: Table, asked: Mapping[str, Any], known: Mapping[str, Any]) -> None:
+    """Take words for missing values as gaps, and gaps as what they stand for; leave out the columns to drop.
 
-    An index that pandas wrote says nothing, and it hides copies of rows. With `like`, exactly the columns that the
-    earlier table had are left.
+    With `like`, exactly the columns that the earlier table had are left.
     """
     gone = set(map(folded, asked["na"] or ()))
     for name, column in table.columns.items() if gone else ():
         cells = [None if isinstance(one, str) and folded(one) in gone else one for one in column.cells]
         table.columns[name] = replace(column, cells=cells)
-    index = [name for name, column in table.columns.items() if raw_columns.counts_rows(column)]
-    index = [] if "ids" in kept else [name for name in index if name not in kept]
-    table.done += [f"`{name}` only numbers the rows: it was left out (if it does more, --keep ids)." for name in index]
-    left_out = {*index, *(asked["drop"] or ())}
+    _fill(table, asked["fill"] or {})
+    left_out = {*(asked["drop"] or ())}
     if known:
         earlier = {*known["columns"], *known["roles"].values()}
         new = [name for name in table.columns if name not in earlier and name not in left_out]
-        absent = [name for name in known["columns"] if name not in table.columns or name in index]
+        absent = [name for name in known["columns"] if name not in table.columns]
         table.problems += [f"`{name}` is missing, which the earlier table had: add it." for name in absent]
         table.done += [f"`{name}` was left out: the earlier log does not have it." for name in new]
         left_out.update(new)
     table.columns = {name: column for name, column in table.columns.items() if name not in left_out}
+
+
+def _fill(table: Table, words: Mapping[str, str]) -> None:
+    for name, word in words.items():
+        if name not in table.columns:
+            near = nearest(name, list(table.columns))
+            table.problems.append(f"`fill` names a column {name!r} that is not there{near}")
+        elif (gaps := table.columns[name].gaps).any():
+            column = table.columns[name]
+            cells = [word if one is None else one for one in column.cells]
+            table.columns[name] = replace(Column.coded(name, cells, column.codes), known=column.known)
+            table.done.append(f"`{name}` is empty {table.where(gaps)}: taken as {word!r}, as asked.")
+
+
+def _leave_out_rows(table: Table, skip: Sequence[str | int]) -> None:
+    """Leave out the rows that the caller names, and those of units, totals and titles, which are no decisions."""
+    asked = set(map(str, skip))
+    if asked:
+        numbers = [table.nth(place) for place in range(len(table.rows))]
+        table.problems += [f"There is no row {one} to skip." for one in sorted(asked - {*numbers})]
+        if (rows := np.isin(numbers, [*asked])).any():
+            table.leave_out(rows, ", as asked")
+    if "rows" in table.keep or not len(table.rows):
+        return
+    rows = raw_columns.no_decisions(table)
+    if rows.any():
+        first = int(np.argmax(rows))
+        cells = [
+            str(one) for column in table.columns.values() if (one := column.cells[column.codes[first]]) is not None
+        ]
+        some = ", ".join(map(repr, cells[:3]))
+        table.leave_out(rows, f": units, totals or titles ({some}), no decisions (if they are, --keep rows)")
+
+
+def _leave_out_index(table: Table) -> None:
+    """Leave out free columns that only number the rows: they say nothing, and hide copies of rows."""
+    for column in [] if "ids" in table.keep else table.free:
+        if raw_columns.counts_rows(column, table):
+            table.done.append(f"`{column.name}` only numbers the rows: it was left out (if it does more, --keep ids).")
+            del table.columns[column.name]
 
 
 def _give_roles(table: Table, given: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
@@ -303,22 +353,20 @@ def _outcome(spec: str, names: Sequence[str], table: Table) -> tuple[str, dict[s
 
 
 def _give_hints(table: Table, asked: Mapping[str, Any], known: Mapping[str, Any]) -> None:
-    """Tell every column how it is written, as far as the options, the other columns or an earlier table say it."""
-    commas = False  # whether a column holds numbers that can only have decimal commas
-    for column in table.columns.values():
-        some = any(isinstance(one, str) and DECIMAL_COMMA.fullmatch(one) for one in column.cells)
-        commas = commas or (some and column.reading.how.get("comma", False))
-    hints: dict[str, Any] = {"comma_likely": table.comma_likely, "commas": commas}
-    hints |= {} if asked["dates"] is None else {"day_first": asked["dates"] == "day-first"}
+    """Tell every column how it is written, as far as the options or an earlier table say it."""
+    dates = {} if asked["dates"] is None else {"day_first": asked["dates"] == "day-first"}
+    earlier = {known.get("roles", {}).get("time"): known.get("time", {}), **known.get("columns", {})}
     for name, column in table.columns.items():
         kind = {"kind": "text"} if name in (asked["text"] or ()) else {}
-        table.columns[name] = replace(column, known={**hints, **kind, **known.get("columns", {}).get(name, {})})
+        table.columns[name] = replace(column, known={**column.known, **dates, **kind, **earlier.get(name, {})})
 
 
 def _put_in_order(table: Table, named: Container[str], bandit: bool, known: Mapping[str, Any]) -> dict[str, Any]:
     """Put the rows of an episode together, in the order of time, without copies; return how times are written."""
     if "episode" in table.roles:
         column = table.columns[table.roles["episode"]]
+        if "names" not in table.keep:
+            column = table.columns[column.name] = raw_columns.with_one_spelling(column, table)
         ids = _ids(column)
         place = {name: code for code, name in reversed([*enumerate(ids)])}  # 7 and "7" are one episode
         table.group = column.spread([place[name] for name in ids])
@@ -327,21 +375,33 @@ def _put_in_order(table: Table, named: Container[str], bandit: bool, known: Mapp
     elif "time" not in named and "time" not in table.roles and "episode" in table.roles and not known:
         dates = [column for column in table.free if column.reading.kind == "time" and not column.reading.bad]
         dated = [column.name for column in dates if _changes(column, table.group)]
+        dated = dated or [column.name for column in table.free if _counts_visits(column, table.group)][:1]
         if len(dated) > 1:
             which = " or ".join(option("--column", f"time={name}") for name in dated)
             table.problems.append(f"Several columns may say when a row happened: name it with {which}.")
         table.roles |= {"time": dated[0]} if len(dated) == 1 else {}
     if "time" not in table.roles:
+        if "clock" in table.roles:
+            table.problems.append(
+                "`clock` is the time of the day, but no column is the date: name it with --column time=NAME."
+            )
         table.take(np.argsort(table.group, kind="stable"))
         return {}
     name = table.roles["time"]
     column = table.columns[name]
-    column = replace(column, known={**column.known, **known.get("time", {})})
     reading = raw_columns.as_read(column, table)
     times = column.spread(reading.values)
-    table.done.append(f"`{name}` orders the rows of an episode.")
     if reading.kind not in ("time", "number") or (np.isnan(times).any() and not reading.bad):
         table.problem(f"`{name}`, the time, is no number and no date", np.isnan(times), "correct it")
+    if reading.kind == "time" and not (times % raw_columns.DAY).any() and not known:
+        clocks = [other.name for other in table.free if raw_columns.seconds_of_day(other) is not None]
+        table.roles |= {"clock": clocks[0]} if len(clocks) == 1 and "clock" not in named else {}
+    both = f"`{name}` orders"
+    if "clock" in table.roles:
+        clock = table.columns[table.roles["clock"]]
+        both = f"`{name}` and `{clock.name}` order"
+        times = times + _clock(clock, table) / (1.0 if reading.kind == "time" else raw_columns.DAY)
+    table.done.append(f"{both} the rows of an episode.")
     _sort(table, times)
     return raw_columns.written_as(reading)
 
@@ -350,6 +410,26 @@ def _changes(column: Column, group: Array) -> int:
     """Count how often a column changes within an episode."""
     order = np.argsort(group, kind="stable")
     return int(((np.diff(column.codes[order]) != 0) & (np.diff(group[order]) == 0)).sum())
+
+
+def _clock(column: Column, table: Table) -> Array:
+    """The seconds of the day that stand in a column; a gap is the beginning of the day."""
+    found = raw_columns.seconds_of_day(column)
+    if found is None:
+        table.problems.append(
+            f"`{column.name}`, the clock, must hold times such as 14:30: correct it, or name another."
+        )
+    return np.zeros(len(column.codes)) if found is None else np.nan_to_num(found)
+
+
+def _counts_visits(column: Column, group: Array) -> bool:
+    """Return whether a column numbers the rows of each episode: 1, 2, 3, in any order."""
+    values = column.spread(column.reading.values)
+    order = np.lexsort((values, group))
+    inside = np.diff(group[order]) == 0
+    first = values[order][np.append(True, ~inside)]
+    several = column.reading.kind == "number" and (inside[1:] & inside[:-1]).any()  # of two rows, 0 and 1 may be a flag
+    return bool(several and (np.diff(values[order])[inside] == 1).all() and (first == first[0]).all())
 
 
 def _sort(table: Table, times: Array) -> None:
@@ -378,7 +458,7 @@ def _sort(table: Table, times: Array) -> None:
         table.problems.append(
             f"`{name}` gives rows {table.nth(one)} and {table.nth(other)} of one episode the same time, and "
             f"{int(same.sum()):,} rows are like that: correct them, name a column that tells them apart with --column "
-            "time=NAME, or leave the order as it is with --keep order."
+            "time=NAME or the time of the day with --column clock=NAME, or leave the order as it is with --keep order."
         )
     table.take(order)
 
@@ -391,7 +471,7 @@ def _columns_with_roles(table: Table, actions: Sequence[str]) -> tuple[dict[str,
         column = table.columns[name]
         if role == "action":
             columns[role], names = raw_columns.codes(column, table, actions)
-        elif role == "time":
+        elif role in ("time", "clock"):
             columns["step"] = np.arange(len(table.group)) - table.begin
         elif role in ("terminated", "truncated"):
             columns[role] = flags = raw_columns.flags(column, table)
@@ -407,7 +487,7 @@ def _columns_with_roles(table: Table, actions: Sequence[str]) -> tuple[dict[str,
         else:
             most = 1.0 if role.endswith("_prob") else np.inf
             columns[role] = raw_columns.numbers(column, table, most=most)
-        if role not in ("action", "time"):
+        if role not in ("action", "time", "clock"):
             table.done.append(f"`{name}` is taken as {role}.")
     return columns, names
 
@@ -428,9 +508,11 @@ def _reward(table: Table, column: Column) -> Array:
         table.has_outcome = only_at_ends
         return np.zeros(len(values))
     in_words = column.reading.kind != "number" or bool(table.worth)
-    constant = bool((np.diff(values)[~last[:-1]] == 0).all())
-    if several and in_words and constant and "outcome" not in table.keep:
-        table.done.append(f"`{column.name}` is the same in all rows of an episode: it counts once, in the last.")
+    yes_and_no = last.sum() >= LEAST_EPISODES and {*values[~gaps]} == {0.0, 1.0}
+    constant = (in_words or yes_and_no) and bool((np.diff(values)[~last[:-1]] == 0).all())
+    if several and constant and "outcome" not in table.keep:
+        once = "it counts once, in the last (if it does in each, --keep outcome)"
+        table.done.append(f"`{column.name}` is the same in all rows of an episode: {once}.")
         table.has_outcome = True
         return np.where(last, values, 0.0)
     if only_at_ends:
@@ -501,10 +583,17 @@ def _observed(table: Table) -> tuple[dict[str, Array], dict[str, Any]]:
     columns: dict[str, Array] = {}
     learnt: dict[str, Any] = {}
     untouched = []
+    roles = () if "same" in table.keep else ("action", "reward")
+    told = [table.columns[table.roles[role]] for role in roles if role in table.roles]
     for column in table.free:
         name, n_notes = column.name, len(table.done)
         if "ids" not in table.keep and raw_columns.names_episodes(column, table.group):
             table.done.append(f"`{name}` looks like an id, one for each episode: it was left out (if not, --keep ids).")
+            continue
+        same = [other for other in told if "kind" not in column.known and raw_columns.says_the_same(column, other)]
+        if same:
+            what = f"`{name}` says what `{same[0].name}` says"
+            table.done.append(f"{what}: it was left out (if it is known before that, --keep same).")
             continue
         if column.reading.kind == "text":
             column = raw_columns.with_one_spelling(column, table)
@@ -536,7 +625,8 @@ def _likely(table: Table, unnamed: Sequence[str]) -> dict[str, list[Column]]:
     in_words = []
     for column in table.free:
         n_cells, is_text = len(np.unique(column.codes)), column.reading.kind == "text"
-        if is_text and 1 < n_cells <= MOST_CATEGORIES:
+        is_dose = str(column.reading.how.get("unit", "")).startswith(DOSES)
+        if (is_text or is_dose) and 1 < n_cells <= MOST_CATEGORIES:
             in_words.append(column)
         elif (is_text or raw_columns.may_be_ids(column)) and MOST_CATEGORIES < n_cells <= len(column.codes) / 1.5:
             likely["episode"].append(column)  # its values come back

@@ -8,9 +8,10 @@ first.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,20 +19,24 @@ from typing import Any
 import numpy as np
 
 from sparsetd.logs.checks import Array, Begins, is_missing
+from sparsetd.logs.dates import moment, numbered
 from sparsetd.logs.door import files_of, raw_columns
-from sparsetd.logs.schema import check_names, folded
+from sparsetd.logs.schema import check_names, first_of, folded
 from sparsetd.logs.text import SEPARATORS, Csv
 
 ENDINGS = (".csv", ".tsv", ".txt")
 GAPS = {"", "na", "n/a", "nan", "null", "nil", "nat", "#n/a"}  # "none" may well be a treatment
 MORE_GAPS = (
     "none|-|--|.|?|unknown|missing|nd|nd.|n.d.|n/d|b.d.|brak|brak danych|k.a.|n.b.|nvt|s/d|s.d.|unbekannt|fehlt|"
-    "inconnu|manquant|onbekend|ontbreekt|desconocido|faltante|ausente|mancante|saknas|puuttuu"
+    "inconnu|manquant|onbekend|ontbreekt|desconocido|faltante|ausente|mancante|saknas|puuttuu|b/d|n.a.|sem dados|"
+    "sin datos|desconhecido|nieznany|нет данных|άγνωστο|未測定|不明|欠測"
 )
+SHEET_ERROR = re.compile(r"#(n/?[a-z]|\S+[!?])")  # #N/A, #NV, #DIV/0!, #¡VALOR!: what a formula could not compute
 GAPS_AMONG_NUMBERS = GAPS | set(MORE_GAPS.split("|"))
 YES_NO = (
     "yes no, y n, true false, t f, on off, ja nein, j n, wahr falsch, ja nee, waar onwaar, oui non, o n, vrai faux, "
-    "sí no, si no, s n, sì no, vero falso, sim não, sim nao, tak nie, да нет, ano ne, igen nem, evet hayır"
+    "sí no, si no, s n, sì no, vero falso, sim não, sim nao, tak nie, да нет, ano ne, igen nem, evet hayır, "
+    "はい いいえ, ναι όχι"
 )
 PAIRS = [dict(zip(map(folded, pair.split()), (1.0, 0.0), strict=True)) for pair in YES_NO.split(", ")]
 FLAGS = {word: value for pair in reversed(PAIRS) for word, value in pair.items()}
@@ -45,13 +50,12 @@ BLANKS = re.compile(r"(?<=[0-9])[ '’\u00a0\u202f](?=[0-9]{3}(?![0-9]))")  # wh
 UNIT = re.compile(
     r"(?P<sign>[+−-]?)\s*(?P<money>[$€£¥₹]?)\s*(?P<number>[+−-]?[0-9.,][^a-zA-Z°%]*?)\s*(?P<after>[^0-9.,+−-]*)"
 )
+MONEY = re.compile("[$€£¥₹]")
 COMMAS = re.compile(r"(?<=[0-9]),(?=[0-9]{3}(?![0-9]))")
 GROUPED = re.compile(r"[<>≤≥=]*\s*[+−-]?[1-9][0-9]{0,2}(\.[0-9]{3})+")
 DOTS = re.compile(r"(?<=[0-9])\.(?=[0-9]{3}(?![0-9]))")
 # A comma is decimal if a number of digits other than three follows it, or only zeros stand before it: 4,5 and 0,125.
 DECIMAL_COMMA = re.compile(r"[^,]*(?<![1-9]..)(?<![1-9].)(?<![1-9]),[0-9]+|[^,]*,([0-9]{1,2}|[0-9]{4,})")
-NUMERIC_DATE = re.compile(r"([0-9]{1,2})([./-])([0-9]{1,2})\2([0-9]{4}|[0-9]{2})(?:[ T,]+([0-9:.]+))?")
-YEAR_FIRST = re.compile(r"([0-9]{4})[/.]([0-9]{1,2})[/.]([0-9]{1,2})(?:[ T]+([0-9:.]+))?")
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +87,13 @@ class Column:
         joined = np.zeros(len(distinct), dtype=np.int64)
         joined[used] = [known[one] for one in cells]
         return cls(name, list(known), joined[codes])
+
+    def take(self, rows: Array) -> Column:
+        """The column in these rows only; its cells keep their meaning."""
+        column = replace(self, codes=self.codes[rows])
+        if "reading" in self.__dict__:
+            column.__dict__["reading"] = self.reading
+        return column
 
     def spread(self, values: Iterable[Any]) -> Array:
         """A value for every row, from one for each distinct cell."""
@@ -122,7 +133,6 @@ class Table:
     begins: Begins = ()  # the place of the first row of every file, and the name of the file
     done: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
-    comma_likely: bool = False
     roles: dict[str, str] = field(default_factory=dict)
     worth: Mapping[str, float] = field(default_factory=dict)
     group: Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
@@ -134,6 +144,11 @@ class Table:
     def free(self) -> list[Column]:
         """The columns that have no role."""
         return [column for name, column in self.columns.items() if name not in self.roles.values()]
+
+    @cached_property
+    def has_commas(self) -> bool:
+        """Whether a column holds numbers that can only have decimal commas."""
+        return any(column.reading.how.get("sure") for column in self.columns.values())
 
     @property
     def last(self) -> Array:
@@ -152,7 +167,7 @@ class Table:
 
     def take(self, rows: Array) -> None:
         """Go on with these rows, in this order."""
-        self.columns = {name: replace(column, codes=column.codes[rows]) for name, column in self.columns.items()}
+        self.columns = {name: column.take(rows) for name, column in self.columns.items()}
         self.rows, self.group = self.rows[rows], self.group[rows]
 
     def nth(self, place: int) -> str:
@@ -164,8 +179,22 @@ class Table:
         """The number of rows and the first of them, in words."""
         return f"in {counted(rows.sum())} (first row {self.nth(self.rows[rows].min())})"
 
+    def leave_out(self, rows: Array, why: str) -> None:
+        """Go on without some rows, and without the cells that stand nowhere else."""
+        numbers = [self.nth(place) for place in self.rows[rows]]
+        left_out = "Row {} was left out" if len(numbers) == 1 else "Rows {} were left out"
+        self.done.append(f"{left_out.format(first_of(numbers, 5))}{why}.")
+        self.take(np.flatnonzero(~rows))
+        for name, one in self.columns.items():
+            if one.weight.min() == 0:  # a cell without a row: the others may be read differently without it
+                self.columns[name] = replace(Column.coded(name, one.cells, one.codes), known=one.known)
+
     def problem(self, what: str, rows: Array, remedy: str) -> None:
-        """Note what is wrong in some rows, and what cures it."""
+        """Note what is wrong in some rows, and what cures it; where no option does, the rows can be left out."""
+        if "--" not in remedy:
+            skips = [f"--skip {shlex.quote(self.nth(place))}" for place in sorted(self.rows[rows])[:3]]
+            remedy += f", or leave out {'the row' if rows.sum() == 1 else 'such rows'} with {' '.join(skips)}"
+            remedy += " …" if rows.sum() > 3 else ""
         self.problems.append(f"{what} {self.where(rows)}: {remedy}.")
 
 
@@ -203,7 +232,8 @@ def _joined(name: str, parts: Sequence[Column]) -> Column:
         return parts[0]
     begins = np.cumsum([0, *(len(part.cells) for part in parts)])
     codes = [part.codes + begin for part, begin in zip(parts, begins[:-1], strict=True)]
-    return Column.coded(name, [one for part in parts for one in part.cells], np.concatenate(codes))
+    column = Column.coded(name, [one for part in parts for one in part.cells], np.concatenate(codes))
+    return replace(column, known={"comma_likely": any(part.known.get("comma_likely") for part in parts)})
 
 
 Part = tuple[dict[str, Column], Array]  # some rows, and their numbers in their file
@@ -238,11 +268,11 @@ def _text_file(path: Path, encoding: str | None, table: Table) -> Iterator[Part]
     if not len(cells):
         raise ValueError(table.problems[-1])
     table.done.append(file.said)
-    table.comma_likely |= file.separator == ";"
+    hints = {"comma_likely": file.separator == ";"}
     columns = {name: cells.column(name).combine_chunks() for name in file.names}
     yield (
         {
-            name: Column.coded(name, one.dictionary.to_pylist(), np.asarray(one.indices))
+            name: replace(Column.coded(name, one.dictionary.to_pylist(), np.asarray(one.indices)), known=hints)
             for name, one in columns.items()
         },
         numbers,
@@ -252,8 +282,8 @@ def _text_file(path: Path, encoding: str | None, table: Table) -> Iterator[Part]
 def cell(value: Any) -> Any:
     """None for a gap, text without the blanks around it, anything else as it is."""
     if isinstance(value, str):
-        text = value.strip()
-        return None if text.lower() in GAPS else text
+        text = " ".join(value.strip().splitlines())
+        return None if text.lower() in GAPS or SHEET_ERROR.fullmatch(text.lower()) else text
     return None if is_missing(value) else value
 
 
@@ -275,13 +305,12 @@ def meaning(cells: Sequence[Any], weight: Array, how: Mapping[str, Any]) -> Read
 
     `how` holds what is known beforehand: "kind", "comma" and "day_first" of a column that was read before.
     """
-    present = [i for i, one in enumerate(cells) if one is not None]
     for kind, read in KINDS.items():
         if how.get("kind", kind) == kind:
             found = read(cells, how)
-            fitting = weight[present].sum() - weight[list(found.bad)].sum()
+            fits = weight[np.isfinite(found.values)].sum() >= weight[list(found.bad)].sum()
             # Half of the rows make a kind, and others are problems to tell. A single odd word makes flags a category.
-            if not found.bad or (kind != "flag" and fitting >= weight[present].sum() / 2) or "kind" in how:
+            if not found.bad or (kind != "flag" and fits) or "kind" in how:
                 return found
     return Reading("text", np.full(len(cells), np.nan))
 
@@ -319,8 +348,8 @@ def _numbers(cells: Sequence[Any], how: Mapping[str, Any]) -> Reading:
     has_unit = [bool(unit) and own == unit for own, _ in parts]
     plain = [rest if has_unit[i] else cells[i] for i, (_, rest) in enumerate(parts)]
     texts = {i: one for i, one in enumerate(plain) if isinstance(one, str) and one.lower() not in GAPS_AMONG_NUMBERS}
-    comma = how.get("comma", any(DECIMAL_COMMA.fullmatch(BLANKS.sub("", text)) for text in texts.values()))
-    comma = bool(comma or (how.get("comma_likely") and any("," in text for text in texts.values())))
+    sure = how.get("comma", any(DECIMAL_COMMA.fullmatch(BLANKS.sub("", text)) for text in texts.values()))
+    comma = bool(sure or (how.get("comma_likely") and any("," in text for text in texts.values())))
     grouped = any(re.search(r"[0-9]\.[0-9]{3},[0-9]", text) for text in texts.values())
     limits = {i: match for i, text in texts.items() if (match := LIMIT.fullmatch(text))}
     bare = [limits[i][2] if i in limits else one for i, one in enumerate(plain)]
@@ -329,12 +358,14 @@ def _numbers(cells: Sequence[Any], how: Mapping[str, Any]) -> Reading:
     limit[list(limits)] = [-1 if match[1] in "<≤" else 1 for match in limits.values()]
     pointed = [i for i, text in texts.items() if "." in text]  # if all may stand between thousands: 1.234, 12.000
     unclear = not comma and "comma" not in how and all(GROUPED.fullmatch(texts[i]) for i in pointed)
-    told = {"comma": comma, "unit": unit, "has_unit": has_unit, "limit": limit, "pointed": pointed if unclear else []}
-    return Reading("number", values, bad, told)
+    told = {"comma": comma, "sure": sure, "unit": unit, "has_unit": has_unit, "limit": limit}
+    return Reading("number", values, bad, {**told, "pointed": pointed if unclear else []})
 
 
 def unit_and_number(text: str) -> tuple[str, str]:
     """The unit of a cell ("" if it has none, or holds no number), and the cell without it."""
+    if text.startswith("(") and text.endswith(")") and MONEY.search(text):  # accountants put what is owed in brackets
+        text = f"-{text[1:-1]}"
     beyond = LIMIT.fullmatch(text)
     match = UNIT.fullmatch(beyond[2] if beyond else text)
     if match is None or not any(digit.isdigit() for digit in match["number"]):
@@ -362,9 +393,9 @@ def number(entry: Any, comma: bool = False, grouped: bool = False) -> float:
 
 def _times(cells: Sequence[Any], how: Mapping[str, Any]) -> Reading:
     """Seconds since 1970; times with an offset are brought to UTC, so that they keep their order."""
-    found = [match for one in cells if isinstance(one, str) and (match := NUMERIC_DATE.fullmatch(one))]
-    first_large = any(int(match[1]) > 12 for match in found)
-    second_large = any(int(match[3]) > 12 for match in found)
+    found = [match for one in cells if isinstance(one, str) and (match := numbered(one))]
+    first_large = any(int(match["one"]) > 12 for match in found)
+    second_large = any(int(match["other"]) > 12 for match in found)
     day_first = how.get("day_first", first_large or not second_large)
     aware = set()
 
@@ -375,29 +406,9 @@ def _times(cells: Sequence[Any], how: Mapping[str, Any]) -> Reading:
 
     values, bad = _each(cells, seconds)
     # Dates with dots put the day first everywhere; with slashes or dashes it depends on the country.
-    unsure = bool(found) and not first_large and not second_large and any(match[2] != "." for match in found)
+    unsure = bool(found) and not first_large and not second_large and any(match["sign"] != "." for match in found)
     told = {"day_first": day_first, "numeric": bool(found), "unsure": unsure, "mixed": len(aware) > 1}
     return Reading("time", values, bad, told)
-
-
-def moment(entry: Any, day_first: bool) -> datetime:
-    """One date with or without a time, in any of the usual spellings."""
-    if isinstance(entry, datetime):
-        return entry
-    if isinstance(entry, date):
-        return datetime(entry.year, entry.month, entry.day)
-    if not isinstance(entry, str) or entry.isdecimal():
-        raise TypeError("no date")
-    if match := NUMERIC_DATE.fullmatch(entry):
-        first, second, year = int(match[1]), int(match[3]), int(match[4])
-        day, month = (first, second) if day_first else (second, first)
-        clock, year = match[5], year if year > 99 else year + (1900 if year > 68 else 2000)  # as POSIX reads 69
-    elif match := YEAR_FIRST.fullmatch(entry):
-        year, month, day, clock = int(match[1]), int(match[2]), int(match[3]), match[4]
-    else:
-        return datetime.fromisoformat(entry)
-    hour, _, rest = (clock or "0").partition(":")
-    return datetime.fromisoformat(f"{year:04}-{month:02}-{day:02}T{int(hour):02}:{rest or '00'}")
 
 
 KINDS = {"flag": _flags, "number": _numbers, "time": _times}

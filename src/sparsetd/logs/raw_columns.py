@@ -17,13 +17,21 @@ import numpy as np
 
 from sparsetd.logs.checks import Array, id_text, show
 from sparsetd.logs.raw import Column, Reading, Table, counted, meaning
-from sparsetd.logs.schema import folded
+from sparsetd.logs.schema import first_of, folded
 
 MOST_CATEGORIES = 30  # a column of more texts than this would become too many columns, most of them nearly empty
 LEAST_ID = 10_000  # shorter numbers are ages and measurements
+MOST_TOLD = 10  # spellings that were joined to others
 DAY = 86_400.0
 MISSING = "missing"
 INDEX = re.compile(r"Unnamed: 0(\.\d+)*|__index_level_\d+__")  # what pandas calls an index without a name in its files
+TOTALS = (
+    "total totals sum mean average median count razem suma średnia summe gesamt mittelwert durchschnitt somme moyenne "
+    "totaal som gemiddelde totale somma media promedio soma média итого всего среднее toplam ortalama celkem průměr "
+    "összesen átlag medel μέσος σύνολο 合計 平均"
+)
+TOTAL = re.compile(rf"({'|'.join(map(folded, TOTALS.split()))})\b")  # how rows of totals begin
+YEAR = re.compile(r"(?<![0-9])(19|20)[0-9]{2}(?![0-9])")
 NONE = -1.0  # the code of a category that is not known
 Marks = dict[str, Array]  # columns of 0 and 1 that mark some rows
 
@@ -35,8 +43,7 @@ def option(name: str, value: str) -> str:
 
 def shown(column: Column, some: Sequence[int]) -> str:
     """The first three of some distinct cells, and how many more there are."""
-    texts = ", ".join(show(column.cells[i]) for i in some[:3])
-    return texts if len(some) <= 3 else f"{texts} and {len(some) - 3:,} more"
+    return first_of([show(column.cells[i]) for i in some], 3)
 
 
 def example(column: Column, rows: Array) -> str:
@@ -62,7 +69,7 @@ def say_how(column: Column, reading: Reading, table: Table) -> None:
     how, known, done, name = reading.how, column.known, table.done, column.name
     if how.get("unit"):
         _say_unit(column, reading, table)
-    if how.get("pointed") and known.get("commas"):
+    if how.get("pointed") and table.has_commas:
         what = f"`{name}` holds {shown(column, how['pointed'])} where other columns have decimal commas,"
         remedy = "a point may stand between thousands, so write 1234 or 1,234, or leave the column out with "
         table.problem(what, column.rows_with(how["pointed"]), remedy + option("--drop", name))
@@ -160,21 +167,16 @@ def _filled(column: Column, values: Array, fill: float, fill_in_words: str, tabl
 def with_one_spelling(column: Column, table: Table) -> Column:
     """The column as text, its spellings that differ only in case and blanks joined under the most frequent of them."""
     cells = [None if one is None else written(one) for one in column.cells]
-    best: dict[str, str] = {}
-    for i in np.argsort(-column.weight, kind="stable"):
-        if (one := cells[i]) is not None:
-            best.setdefault(table.key(one), one)
-    chosen = [None if one is None else best[table.key(one)] for one in cells]
-    others: dict[Any, list[int]] = {name: [] for name in chosen}
-    for i, (one, name) in enumerate(zip(cells, chosen, strict=True)):
-        others[name] += [i] if one != name else []
-    for name, several in others.items():
-        if several:
-            texts = ", ".join(repr(cells[i]) for i in several)
-            where = table.where(column.rows_with(several))
-            table.done.append(f"`{column.name}`: {texts} {where} joined to {name!r}.")
-    place = {name: i for i, name in enumerate(others)}
-    return replace(column, cells=list(others), codes=column.spread([place[name] for name in chosen]))
+    keys = [None if one is None else table.key(one) for one in cells]
+    best = {keys[i]: cells[i] for i in np.argsort(-column.weight, kind="stable")[::-1]}  # the last one stays
+    chosen = [best[key] for key in keys]
+    odd = [i for i, one in enumerate(cells) if one != chosen[i]]
+    if odd:
+        where = [table.where(column.rows_with([i])) for i in odd[:MOST_TOLD]] + [""] * len(odd)
+        told = [f"{cells[i]!r} {place} joined to {chosen[i]!r}" for i, place in zip(odd, where, strict=False)]
+        table.done.append(f"`{column.name}`: {first_of(told, MOST_TOLD)}.")
+    place = {name: j for j, name in enumerate(dict.fromkeys(chosen))}
+    return replace(column, cells=list(place), codes=column.spread([place[name] for name in chosen]))
 
 
 def written(one: Any) -> str:
@@ -215,6 +217,12 @@ def _say_many(column: Column, texts: list[str], table: Table) -> None:
     """Note that a column has too many texts: it is a remark if most rows differ, and else it may be grouped."""
     said = f"`{column.name}` holds {len(texts):,} different texts (such as {show(texts[0])})"
     known = "episode" in table.roles
+    if known and sum(YEAR.search(one) is not None for one in texts) > len(texts) / 2:
+        drop = option("--drop", column.name)
+        table.problems.append(
+            f"{said}, which may be dates: write them as 2024-03-25 08:15, or leave them out with {drop}."
+        )
+        return
     if len(texts) > len(column.codes) / 2 and known:
         table.done.append(f"{said}: it was left out.")
         return
@@ -228,7 +236,8 @@ def _say_many(column: Column, texts: list[str], table: Table) -> None:
 def codes(column: Column, table: Table, known: Sequence[str] = ()) -> tuple[Array, tuple[str, ...]]:
     """Actions as 0, 1, … and their names, in alphabetical (or numerical) order; those already `known` come first."""
     if column.gaps.any():
-        table.problem(f"`{column.name}`, the action, is missing", column.gaps, "fill in what was done")
+        remedy = f"fill it in, or say what a gap is with {option('--fill', f'{column.name}=…')}"
+        table.problem(f"`{column.name}`, the action, is missing", column.gaps, remedy)
     column = with_one_spelling(column, table)
     earlier = set(map(table.key, known))
     names = [one for one in column.cells if one is not None]
@@ -242,8 +251,8 @@ def codes(column: Column, table: Table, known: Sequence[str] = ()) -> tuple[Arra
     place = {table.key(name): code for code, name in enumerate(order)}
     found = column.spread([-1 if one is None else place[table.key(one)] for one in column.cells])
     taken = np.bincount(found[found >= 0], minlength=len(order))
-    listed = ", ".join(f"{code} = {text} ({counted(taken[code])})" for code, text in list(enumerate(order))[:20])
-    table.done.append(f"`{column.name}` is the action: {listed}{' …' if len(order) > 20 else ''}.")
+    every = [f"{code} = {text} ({counted(taken[code])})" for code, text in enumerate(order)]
+    table.done.append(f"`{column.name}` is the action: {first_of(every, 20)}.")
     return found, tuple(order)
 
 
@@ -261,9 +270,48 @@ def flags(column: Column, table: Table) -> Array:
     return np.nan_to_num(values).astype(bool)
 
 
-def counts_rows(column: Column) -> bool:
-    """Say whether a column is an index that pandas wrote: without a name of its own, and no value stands twice."""
-    return INDEX.fullmatch(column.name) is not None and len(column.cells) == len(column.codes)
+def seconds_of_day(column: Column) -> Array | None:
+    """The times of the day in a column, such as 14:30; None if it holds anything else."""
+    texts = [None if one is None else f"1970-01-01 {one}" for one in column.cells]
+    found = meaning(texts, column.weight, {"kind": "time"})
+    clocks = all(":" in str(one) for one in column.cells if one is not None)
+    return column.spread(found.values) if clocks and not found.bad and not column.gaps.all() else None
+
+
+def counts_rows(column: Column, table: Table) -> bool:
+    """Say whether a column counts 1, 2, 3, or is an index that pandas wrote, where no value stands twice in a file."""
+    begins = [*(begin for begin, _ in table.begins), len(table.numbers)]
+    if INDEX.fullmatch(column.name):
+        file = np.searchsorted(begins, table.rows, side="right")
+        return len(np.unique(file * len(column.cells) + column.codes)) == len(column.codes)
+    values = column.spread(column.reading.values)
+    if len(values) <= MOST_CATEGORIES or len(table.free) == 1 or values[0] not in (0, 1):
+        return False
+    return bool((np.diff(values) == 1)[~np.isin(table.rows[1:], begins)].all())
+
+
+def no_decisions(table: Table) -> Array:
+    """A mask of the rows that hold no decision: the header again, and units, totals and titles at an end of a file.
+
+    Such a row has nothing that fits the columns of numbers and dates, and hardly anything else, or begins with "Total".
+    """
+    n = len(table.rows)
+    again, filled, fit, unfit, first = np.ones(n, bool), np.zeros(n), np.zeros(n), np.zeros(n), np.full(n, None)
+    for column in table.columns.values():
+        gaps, reading = column.gaps, column.reading
+        again &= gaps | column.spread([one == column.name for one in column.cells])
+        first = np.where(gaps | (filled > 0), first, column.spread(np.array([*column.cells, None], dtype=object)[:-1]))
+        filled += ~gaps
+        if reading.kind != "text":
+            wrong = column.rows_with(reading.bad)
+            fit, unfit = fit + ~(gaps | wrong), unfit + wrong
+    total = np.array([isinstance(one, str) and TOTAL.match(folded(one)) is not None for one in first])
+    strange = (total & (filled < len(table.columns))) | ((fit == 0) & ((2 * unfit >= filled) | (filled == 1)))
+    found = again & (filled > 0)
+    for rows in np.split(np.arange(n), np.searchsorted(table.rows, [begin for begin, _ in table.begins[1:]])):
+        odd = strange[rows]
+        found[rows] |= np.logical_and.accumulate(odd) | np.logical_and.accumulate(odd[::-1])[::-1]
+    return found if len(table.columns) > 1 and not found.all() else np.zeros(n, bool)
 
 
 def may_be_ids(column: Column) -> bool:
@@ -271,6 +319,14 @@ def may_be_ids(column: Column) -> bool:
     values, there = column.reading.values, np.isfinite(column.reading.values)
     zeros = [isinstance(one, str) and re.fullmatch("0[0-9]{4,}", one) is not None for one in column.cells]
     return column.reading.kind == "number" and bool(((values % 1 == 0) & (zeros | (values >= LEAST_ID)))[there].all())
+
+
+def says_the_same(column: Column, other: Column) -> bool:
+    """Say whether each cell of a column stands beside one cell of the other only, and the other way round."""
+    n_rows, n_cells, n_others = len(column.codes), np.count_nonzero(column.weight), np.count_nonzero(other.weight)
+    if n_rows <= MOST_CATEGORIES or not 1 < n_cells == n_others <= n_rows / 2:
+        return False
+    return len(np.unique(column.codes * len(other.cells) + other.codes)) == n_cells
 
 
 def names_episodes(column: Column, group: Array) -> bool:

@@ -289,10 +289,14 @@ def meant_by(name: str, names: Sequence[str]) -> str | None:
     return known[close[0]] if close else None
 
 
-def listed(names: Sequence[str]) -> str:
+def listed(names: Iterable[str], most: int = 8) -> str:
     """The first names, and how many more there are."""
-    shown = ", ".join(repr(name[:40]) for name in names[:8]) or "no others"
-    return shown + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+    return first_of([repr(name[:40]) for name in names], most) or "no others"
+
+
+def first_of(texts: Sequence[str], most: int) -> str:
+    """The first of several texts, and how many more there are."""
+    return ", ".join(texts[:most]) + (f" and {len(texts) - most:,} more" if len(texts) > most else "")
 
 
 def names_in(observation: Any, *, one_row: bool = False) -> list[str] | None:

@@ -16,7 +16,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -29,22 +29,23 @@ from sparsetd.storage.container import distinct
 
 BLOCK = 4 * 2**20  # bytes of a CSV file that are parsed at a time
 MAX_LINE = 16 * 2**20
+MOST_TITLES = 20  # lines above the header of a table
 MAX_CELLS = 2**27  # cells in a chunk of JSON lines: a row of three characters can lack a hundred thousand columns
 _LONGEST_NUMBER = 64
-_INDEX = "Unnamed: 0"  # pandas writes its index first and without a name; this is what it calls the column itself
 _MISSING = {"", "na", "n/a", "nan", "null", "none"}
 _NULLS = [form for word in sorted(_MISSING) for form in {word, word.upper(), word.title(), "NaN"}]
 _WORDS = {"true": 1, "false": 0} | dict.fromkeys(_MISSING, np.nan)
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
-BLANK = b" \t\r\n\v\f,;|"
-_QUOTED = re.compile(rb'(?:(?<=[,;\t\r\n])|\A)"[^"]*+(?:""[^"]*+)*+(?:"|\Z)')
+_QUOTED = re.compile(rb'(?:(?<=[,;|\t\r\n])|\A)"[^"]*+(?:""[^"]*+)*+(?:"|\Z)')
+_END = re.compile(_QUOTED.pattern + rb"|\n|\Z")  # of a line, or a field in quotes, which may hold what looks like one
 
 
 def open_csv(path: Path) -> Opened:
     """A CSV file with a header line, in any of the usual encodings."""
     table = Csv(path)
-    return Opened(table.names, table.batches, {"said": table.said if table.encoding != UTF8 else None})
+    usual = table.encoding == UTF8 and table.n_head == 1
+    return Opened(table.names, table.batches, {"said": None if usual else table.said})
 
 
 def _lines_of(text: str, separator: str, *, strict: bool = True) -> Iterator[list[str]]:
@@ -58,6 +59,27 @@ def _last_end(data: bytes) -> int:
         for field in reversed(list(_QUOTED.finditer(data))):
             end = data.rfind(b"\n", 0, field.start()) + 1 if field.start() < end <= field.end() else end
     return end
+
+
+class Line(NamedTuple):
+    """One of the first lines of a file, which is a title or the header."""
+
+    text: str
+    end: int
+    number: int  # of its row in a spreadsheet
+    separator: str
+    filled: int  # fields that are not blank
+
+
+def _first_lines(data: bytes) -> Iterator[Line]:
+    """The lines that are not blank, each with the separator that it has most of outside of quotes."""
+    begin = number = 0
+    for end in (found.end() for found in _END.finditer(data) if found[0] in (b"\n", b"")):
+        line, begin, number = data[begin:end], end, number + 1
+        plain = _QUOTED.sub(b"quoted", line).decode(errors="replace")
+        separator = max(SEPARATORS, key=plain.count)
+        if filled := sum(bool(field.strip()) for field in plain.split(separator)):
+            yield Line(line.decode(errors="replace"), end, number, separator, filled)
 
 
 class Csv:
@@ -77,27 +99,26 @@ class Csv:
         self._read_header(next(self._pieces(MAX_LINE), b""))
 
     def _read_header(self, data: bytes) -> None:
-        """Find the names and the separator in the first line that is not blank, and where the rows begin."""
-        lines = (found.end() for found in re.finditer(rb"\n", data))
-        ends = (i for i in lines if data[:i].strip(BLANK) and _last_end(data[:i]) == i)
-        self.begin = next(ends, len(data))
-        head = data[: self.begin].decode(errors="replace")
-        if not head.strip(BLANK.decode()):
+        """Find the names and the separator in the first line that is no title, and where the rows begin."""
+        heads = list(islice(_first_lines(data), MOST_TITLES))
+        if not heads:
             raise ValueError(f"{self.path.name} is empty: it needs a header line with the names of the columns.")
-        self.separator = max(SEPARATORS, key=head.count)
+        most = max(line.filled for line in heads)
+        head = next(line for line in heads if line.filled > 2 or 2 * line.filled >= most)
         try:
-            records = list(_lines_of(head, self.separator))
+            names = _without_end(next(_lines_of(head.text, head.separator)), 1)
         except csv.Error as error:
             raise _invalid(self.path, error) from None
-        self.n_head = len(records)  # rows of a spreadsheet up to the header
-        names = [name.strip() for name in _without_end(records[-1], 1)]
-        self.names = [_INDEX, *names[1:]] if names[:1] == [""] else names
+        self.begin, self.n_head, self.separator = head.end, head.number, head.separator
+        self.names = [" ".join(name.split()) or f"Unnamed: {j}" for j, name in enumerate(names)]  # as pandas calls it
         check_names(self.names)
 
     @property
     def said(self) -> str:
         """The way in which the file was read, in words."""
-        return f"{self.path.name} was read as {self.encoding}, its columns separated by {SEPARATORS[self.separator]}."
+        header = f" Its header is row {self.n_head}." if self.n_head > 1 else ""
+        separated = f"its columns separated by {SEPARATORS[self.separator]}"
+        return f"{self.path.name} was read as {self.encoding}, {separated}.{header}"
 
     def cells(self) -> tuple[Any, Array, list[int]]:
         """All cells as dictionaries of text, and the numbers of their rows and of the rows with more or fewer fields.

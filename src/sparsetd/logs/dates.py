@@ -1,0 +1,85 @@
+"""Dates as people write them: in numbers, with names of months, with the halves of a day, as ISO 8601 has them."""
+
+from __future__ import annotations
+
+import re
+from datetime import date, datetime
+from typing import Any
+
+from sparsetd.logs.schema import folded
+
+CLOCK = (
+    r"(?:[ T,:日]+(?P<hour>[0-9]{1,2})"
+    r"(?:[:.h時](?P<minute>[0-9]{2})(?:[:.分](?P<second>[0-9]{2}(?:\.[0-9]+)?)秒?)?分?)?[h時]?"
+    r"(?: ?(?P<half>[ap])\.?m\.?)?(?: ?(?P<zone>utc|gmt|z|[+-][0-9]{2}:?[0-9]{2}))?(?: ?uhr)?)?"
+)
+YEAR = r"(?P<year>[0-9]{4}|[0-9]{2})"
+NAME = r"(?:de )?(?P<name>[^\W\d]+)[. ,-]*(?:de )?"
+FORMS = [
+    re.compile(form + CLOCK, re.IGNORECASE)
+    for form in (
+        rf"(?P<one>[0-9]{{1,2}})(?P<sign>[./-])(?P<other>[0-9]{{1,2}})(?P=sign){YEAR}",  # 25/3/2024
+        r"(?P<year>[0-9]{4})[/.年-](?P<month>[0-9]{1,2})[/.月-](?P<day>[0-9]{1,2})日?",  # 2024/3/25
+        rf"(?P<day>[0-9]{{1,2}})[. -]*{NAME}{YEAR}",  # 25 March 2024, 25MAR24
+        rf"{NAME}(?P<day>[0-9]{{1,2}}),? {YEAR}",  # March 25, 2024
+    )
+]
+# How the names of each month begin, in the languages of the tables that were met.
+MONTHS = {
+    name: number
+    for number, names in enumerate(
+        (
+            "jan jän gen ene sty ian янв oca",
+            "feb fév fev lut фев şub",
+            "mar mär mrz maa мар",
+            "apr avr abr kwi апр nis",
+            "may mai maj mei mag май мая",
+            "jun juin giu cze июн haz",
+            "jul juil lug lip июл tem",
+            "aug aoû aou ago sie авг ağu",
+            "sep set wrz сен eyl",
+            "oct okt out ott paź окт eki",
+            "nov lis ноя kas",
+            "dec déc dez dic gru дек ara",
+        ),
+        start=1,
+    )
+    for name in names.split()
+}
+
+
+def numbered(text: str) -> re.Match[str] | None:
+    """The parts of a date in numbers whose day and month may be either of the first two."""
+    return FORMS[0].fullmatch(text)
+
+
+def moment(entry: Any, day_first: bool) -> datetime:
+    """One date with or without a time, in any of the usual spellings."""
+    if isinstance(entry, datetime):
+        return entry
+    if isinstance(entry, date):
+        return datetime(entry.year, entry.month, entry.day)
+    if not isinstance(entry, str) or entry.isdecimal():
+        raise TypeError("no date")
+    found = next(filter(None, (form.fullmatch(entry) for form in FORMS)), None)
+    return datetime.fromisoformat(entry if found is None else _iso(found.groupdict(), day_first))
+
+
+def _iso(part: dict[str, Any], day_first: bool) -> str:
+    """The form of ISO 8601 for the parts of a date."""
+    if "one" in part:
+        day, month = map(int, (part["one"], part["other"])[:: 1 if day_first else -1])
+    else:
+        day, month = int(part["day"]), _month(part["name"]) if "name" in part else int(part["month"])
+    year, hour = int(part["year"]), int(part["hour"] or 0)
+    year += 0 if year > 99 else 1900 if year > 68 else 2000  # as POSIX reads 69
+    if part["half"]:
+        hour = hour % 12 + 12 * (part["half"].lower() == "p")
+    zone = (part["zone"] or "").upper()
+    clock = f"{hour:02}:{part['minute'] or '00'}:{part['second'] or '00'}{'Z' if zone in ('UTC', 'GMT') else zone}"
+    return f"{year:04}-{month:02}-{day:02}T{clock}"
+
+
+def _month(name: str) -> int:
+    """The number of a month, which is in no date if nobody knows its name."""
+    return next((MONTHS[folded(name)[:n]] for n in (4, 3) if folded(name)[:n] in MONTHS), 0)

@@ -1,0 +1,255 @@
+"""Exports as spreadsheets and hospital systems write them: titles, units, totals, months by name, doubtful ids."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sparsetd.cli import main
+from sparsetd.logs import MessyLog, inspect, prepare, read
+
+HEAD = ["Nr pacjenta", "Data wizyty", "Wiek", "CRP", "Leczenie", "Ocena"]
+VISITS = [
+    ["PL/1", "25.03.2024 08:15", "71", "4,5", "insulina", "1,5"],
+    ["PL/1", "26.03.2024 08:15", "71", "3,5", "metformina", "2,5"],
+    ["PL/2", "27.03.2024 08:15", "54", "2,5", "insulina", "3,5"],
+    ["PL/2", "28.03.2024 08:15", "54", "1,5", "metformina", "4,5"],
+]
+ROLES = {"episode": "Nr pacjenta", "action": "Leczenie", "reward": "Ocena", "ends": "last-row"}
+
+
+def said(notes: tuple[str, ...], *words: str) -> None:
+    for word in words:
+        assert any(word in note for note in notes), (word, notes)
+
+
+def written(path: Path, *rows: list[str]) -> Path:
+    path.write_text("\r\n".join(";".join(row) for row in rows) + "\r\n", encoding="utf-8", newline="")
+    return path
+
+
+def same_log(one: object, other: object) -> None:
+    assert list(one.columns) == list(other.columns)  # type: ignore[attr-defined]
+    for name, column in other.columns.items():  # type: ignore[attr-defined]
+        np.testing.assert_array_equal(one.columns[name], column, err_msg=name)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "places", "what"),
+    [
+        ([["", "", "lata", "mg/l", "", "pkt"]], [], "Row 2 was", "'lata', 'mg/l', 'pkt'"),
+        ([], [["Razem", "4 wizyty", "", "", "", ""]], "Row 6 was", "'Razem', '4 wizyty'"),
+        ([], [["Średnia", "", "62,5", "3", "", "3"]], "Row 6 was", "'Średnia', '62,5', '3'"),
+        ([["", "", "lata", "mg/l", "", "pkt"]], [["Razem", "4 wizyty", "", "", "", ""]], "Rows 2, 7 were", "'lata'"),
+        ([], [["Μέσος όρος", "", "62,5", "3", "", "3"]], "Row 6 was", "'Μέσος όρος', '62,5', '3'"),
+        ([], [HEAD], "Row 6 was", "'Nr pacjenta'"),
+        ([], [["Wydrukowano 12.03.2024 przez jk", "", "", "", "", ""]], "Row 6 was", "'Wydrukowano"),
+    ],
+)
+def test_rows_of_units_and_totals_are_no_visits(
+    tmp_path: Path, before: list[list[str]], after: list[list[str]], places: str, what: str
+) -> None:
+    plain = prepare(written(tmp_path / "plain.csv", HEAD, *VISITS), **ROLES)
+    made = prepare(written(tmp_path / "visits.csv", HEAD, *before, *VISITS, *after), **ROLES)
+    same_log(made, plain)
+    said(made.notes, f"{places} left out: units, totals or titles ({what}")
+
+
+def test_a_header_that_comes_again_in_the_middle_is_no_visit(tmp_path: Path) -> None:
+    plain = prepare(written(tmp_path / "plain.csv", HEAD, *VISITS), **ROLES)
+    same_log(prepare(written(tmp_path / "visits.csv", HEAD, *VISITS[:2], HEAD, *VISITS[2:]), **ROLES), plain)
+
+
+def test_a_visit_with_few_numbers_is_still_a_visit(tmp_path: Path) -> None:
+    odd = [["PL/2", "28.03.2024 09:15", "", "hemoliza", "metformina", "1"]]
+    with pytest.raises(MessyLog, match="holds numbers, but 'hemoliza' in 1 row"):
+        prepare(written(tmp_path / "visits.csv", HEAD, *VISITS, *odd), **ROLES)
+
+
+def test_rows_can_be_left_out_by_their_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A visit without a date in the middle of the table is no total; the refusal says how to go on without it."""
+    path = written(tmp_path / "visits.csv", HEAD, *VISITS[:2], ["PL/2", "", "54", "9,9", "insulina", "1"], *VISITS[2:])
+    words = ["prepare", str(path), "--out", str(tmp_path / "log.parquet"), "--ends", "last-row"]
+    words += [word for role in ("episode", "action", "reward") for word in ("--column", f"{role}={ROLES[role]}")]
+    assert main(words) == 2
+    assert "--skip 4" in capsys.readouterr().err
+    assert main([*words, "--skip", "4"]) == 0
+    assert "Row 4 was left out, as asked." in capsys.readouterr().out
+    assert len(read(tmp_path / "log.parquet")) == 4
+    assert main([*words, "--skip", "99"]) == 2
+    assert "no row 99" in capsys.readouterr().err
+
+
+def test_gaps_can_be_given_a_meaning() -> None:
+    """In many exports nothing stands where nothing was given."""
+    raw = {"x": [1.0, 2.0, 3.0], "drug": ["B", None, "B"], "pain": [1, 2, None], "reward": [0, 1, 0]}
+    with pytest.raises(MessyLog, match="--fill 'drug=…'"):
+        prepare(raw, bandit=True, action="drug")
+    made = prepare(raw, bandit=True, action="drug", fill={"drug": "none", "pain": "0"})
+    assert made.action_names == ("B", "none")
+    assert made.columns["obs_pain"].tolist() == [1, 2, 0]
+    said(made.notes, "`drug` is empty in 1 row (first row 1): taken as 'none', as asked.")
+    with pytest.raises(MessyLog, match="names a column 'drgu' that is not there; did you mean 'drug'"):
+        prepare(raw, bandit=True, fill={"drgu": "none"})
+
+
+def test_lines_above_the_header_are_left_out(tmp_path: Path) -> None:
+    plain = prepare(written(tmp_path / "plain.csv", HEAD, *VISITS), **ROLES)
+    titles = [["Raport oddziału, stan 3,5", "", "", "", "", ""], [""] * 6, ["Od:", "1.3.2024", "", "", "", ""]]
+    made = prepare(written(tmp_path / "visits.csv", *titles, HEAD, *VISITS), **ROLES)
+    same_log(made, plain)
+    said(made.notes, "Its header is row 4.")
+    for first in (["sep=;"], ["Raport"]):
+        same_log(prepare(written(tmp_path / "visits.csv", first, HEAD, *VISITS), **ROLES), plain)
+    log = written(tmp_path / "log.csv", ["obs_x", "", "reward", "terminated"], ["1", "5", "2", "1"])
+    assert "Ignored: 'Unnamed: 1'." in inspect(log).understood
+    log = written(tmp_path / "log.csv", ["Title"], ["obs_x", "reward", "terminated"], ["1", "2", "1"], ["3", "4", "1"])
+    assert read(log).observation.ravel().tolist() == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("texts", "hours"),
+    [
+        (["2/10/2024 12:43 AM", "2/10/2024 1:43 am", "2/10/2024 1:43:00 PM"], [0, 1, 13]),
+        (["2024年3月30日 18:00", "2024年3月31日 2:00", "2024年3月31日 14時30分"], [0, 8, 20.5]),
+        (["12MAR2024:08:15:00", "12mar2024:09:15", "13-Mar-2024 08:15"], [0, 1, 24]),
+        (["Mar 12, 2024 8:15 AM", "March 12, 2024 9:15 AM", "12 March 2024 10:15"], [0, 1, 2]),
+        (["1. März 2024", "2. Mrz. 2024", "1 mai 2024"], [0, 24, 61 * 24]),
+        (["1 août 2024 08h15", "1 déc. 2024 8h15", "2 DÉCEMBRE 2024 08h15"], [0, 122 * 24, 123 * 24]),
+        (["12 марта 2024", "13 мар 2024", "12 апреля 2024"], [0, 24, 31 * 24]),
+        (["2024-03-12 08:15:00 UTC", "2024-03-12 09:15:00 UTC", "2024-03-12 10:15 UTC"], [0, 1, 2]),
+    ],
+)
+def test_dates_with_names_of_months_and_halves_of_days(texts: list[str], hours: list[float]) -> None:
+    made = prepare({"seen": texts, "reward": [0, 1, 0]}, bandit=True)
+    np.testing.assert_allclose(made.columns["obs_seen"], np.array(hours) / 24, atol=1e-9)
+
+
+def test_texts_that_look_like_dates_are_not_left_out_in_silence() -> None:
+    seen = [f"{i} Phalguna 2024" for i in range(40)]
+    raw = {"patient": [i // 4 for i in range(40)], "seen": seen, "x": list(range(40)), "reward": [1] * 40}
+    with pytest.raises(MessyLog, match=r"`seen` holds 40 different texts .* may be dates.*--drop seen"):
+        prepare(raw, ends="last-row")
+
+
+def test_ids_in_two_spellings_are_one_patient() -> None:
+    raw = {"patient": ["P01", "p01 ", "P01", "P02", "p02", "P03"], "x": [1, 2, 3, 4, 5, 6], "reward": [1] * 6}
+    made = prepare(raw, ends="last-row")
+    assert made.columns["episode"].tolist() == ["P01", "P01", "P01", "P02", "P02", "P03"]
+    said(made.notes, "`patient`: 'p01' in 1 row (first row 1) joined to 'P01', 'p02' in 1 row")
+    assert prepare(raw, ends="last-row", keep=["names"]).transitions.n_episodes == 5
+    many = {
+        "patient": [f"{'Pp'[i % 2]}{i // 2}" for i in range(80)],
+        "x": [i % 7 for i in range(80)],
+        "reward": [1] * 80,
+    }
+    notes = [note for note in prepare(many, ends="last-row").notes if "joined" in note]
+    assert len(notes) == 1
+    assert notes[0].startswith("`patient`: 'p0' in 1 row (first row 1) joined to 'P0', ")
+    assert notes[0].endswith(" and 30 more.")
+
+
+def test_line_breaks_in_names_are_blanks(tmp_path: Path) -> None:
+    path = tmp_path / "visits.csv"
+    path.write_text('"Lactate\n(mmol/L)",Note,reward\n1,"seen\nat night",0\n2,,1\n3,"seen\r\nat night",1\n')
+    made = prepare(path, bandit=True, missing="mark")
+    assert list(made.columns)[2:] == ["obs_Lactate (mmol/L)", "obs_Note: seen at night", "obs_Note: missing", "Note"]
+
+
+def test_the_index_of_every_file_is_left_out_and_so_is_a_column_that_counts_rows(tmp_path: Path) -> None:
+    for k in range(2):
+        rows = [f"{i},p{i % 10},{i},{i % 7},{i % 2}" for i in range(20 * k, 20 * k + 20)]
+        numbered = [f"{i},{i + 1},{row.partition(',')[2]}" for i, row in enumerate(rows)]
+        (tmp_path / f"{k}.csv").write_text("\n".join([",Lp.,patient,day,x,reward", *numbered]))
+    made = prepare(tmp_path, ends="last-row")
+    assert [name for name in made.columns if name.startswith("obs_")] == ["obs_x"]
+    said(made.notes, "`Unnamed: 0` only numbers the rows", "`Lp.` only numbers the rows")
+
+
+@pytest.mark.parametrize("word", ["#NV", "#DIV/0!", "#N/D", "#WERT!", "#¡VALOR!", "未測定", "b/d", "sem dados", "不明"])
+def test_errors_of_spreadsheets_are_gaps(word: str) -> None:
+    made = prepare({"x": [1, word, 3, 4], "reward": [0, 1, 0, 1]}, bandit=True)
+    assert made.columns["obs_x: missing"].tolist() == [0, 1, 0, 0]
+
+
+def test_doses_that_change_are_offered_as_the_action() -> None:
+    doses = ["0 mg", "250 mg", "500 mg"]
+    raw = {"patient": [i // 4 for i in range(48)], "Dose": [doses[i % 3] for i in range(48)], "x": list(range(48))}
+    with pytest.raises(MessyLog) as caught:
+        prepare({**raw, "score": raw["x"]}, ends="last-row")
+    said(caught.value.problems, "--column action=Dose")
+
+
+def test_a_number_of_the_visit_orders_visits() -> None:
+    raw = {"patient": list("aabbb"), "Lfd. Besuch": ["2", "1", "3", "1", "2"], "x": [5, 4, 3, 1, 2], "reward": [1] * 5}
+    made = prepare(raw, ends="last-row")
+    assert made.transitions.names == ("obs_x",)
+    assert made.columns["obs_x"].tolist() == [4, 5, 1, 2, 3]
+    said(made.notes, "`Lfd. Besuch` orders the rows of an episode.", "were sorted by `Lfd. Besuch`")
+    assert prepare({**raw, "Lfd. Besuch": [2, 1, 3, 1, 1]}, ends="last-row").transitions.names == ("Lfd. Besuch", "x")
+
+
+def test_a_date_and_a_clock_in_two_columns_are_one_time() -> None:
+    raw = {
+        "patient": list("aaabb"),
+        "Fecha": ["01/03/2024", "25/02/2024", "01/03/2024", "02/03/2024", "02/03/2024"],
+        "Hora": ["19:00", "7:30", "07:00", "12:00:30", "12:00:00"],
+        "x": [3, 1, 2, 4, 4],  # the last two visits differ in nothing but the hour
+        "reward": [1] * 5,
+    }
+    made = prepare(raw, time="Fecha", ends="last-row")
+    assert made.transitions.names == ("obs_x",)
+    assert made.columns["obs_x"].tolist() == [1, 2, 3, 4, 4]
+    said(made.notes, "`Fecha` and `Hora` order the rows of an episode.")
+    same_log(prepare(raw, like=made), made)
+    midnights = {**raw, "Fecha": np.array(["2024-03-01", "2024-02-25", "2024-03-01", *["2024-03-02"] * 2], "M8[s]")}
+    same_log(
+        prepare({**midnights, "fin": raw["Hora"]}, time="Fecha", clock="Hora", drop=["fin"], ends="last-row"), made
+    )
+    with pytest.raises(MessyLog, match="--column clock=NAME"):
+        prepare({**raw, "fin": raw["Hora"]}, time="Fecha", ends="last-row")
+    with pytest.raises(MessyLog, match="no column is the date"):
+        prepare(raw, clock="Hora", time=None, ends="last-row")
+    same_log(prepare({**raw, "Fecha": [61, 56, 61, 62, 62]}, clock="Hora", ends="last-row"), made)
+    with pytest.raises(MessyLog, match="`x`, the clock, must hold times such as 14:30"):
+        prepare(raw, time="Fecha", clock="x", ends="last-row")
+
+
+def test_a_treatment_that_begins_like_a_number_is_text() -> None:
+    """A word for a missing number is no number: a column of "none" and names is no column of numbers."""
+    raw = {"x": [1, 2, 3, 4], "Offer": ["None", "Discount 10%", "none", "None"], "reward": [0, 1, 0, 1]}
+    assert "obs_Offer: None, not Discount 10%" in prepare(raw, bandit=True).columns
+
+
+def test_money_in_brackets_is_negative() -> None:
+    raw = {"cost": ["($1,234.50)", "$3", "($2)"], "n": ["(1)", "(2)", "x"], "reward": [0, 1, 0]}
+    made = prepare(raw, bandit=True)
+    assert made.columns["obs_cost"].tolist() == [-1234.5, 3, -2]
+    assert "obs_n: (1)" in made.columns
+
+
+def test_a_copy_of_the_action_or_of_the_outcome_is_not_observed() -> None:
+    """What the action and the end of the episode are in other words would tell both before they happen."""
+    n = 60
+    raw: dict[str, list[object]] = {"patient": [i // 3 for i in range(n)], "x": [i % 7 for i in range(n)]}
+    raw |= {"TRT": ["AB"[i % 5 % 2] for i in range(n)], "TRTN": [i % 5 % 2 + 1 for i in range(n)]}
+    raw |= {"died": ["yn"[i // 3 % 2] for i in range(n)], "status": ["DX"[i // 3 % 2] for i in range(n)]}
+    roles = {"action": "TRT", "reward": "died: y=0, n=1"}
+    made = prepare(raw, **roles)
+    assert made.transitions.names == ("obs_x",)
+    said(made.notes, "`TRTN` says what `TRT` says: it was left out", "`status` says what `died` says", "--keep same")
+    assert {"obs_TRTN", "status"} <= {*prepare(raw, keep=["same"], **roles).columns}
+    same_log(prepare(raw, like=made), made)
+
+
+def test_an_outcome_of_zero_and_one_that_stands_in_every_row_counts_once() -> None:
+    raw = {"patient": [i // 3 for i in range(18)], "x": [i % 7 for i in range(18)]}
+    raw["death_30d"] = [i // 3 % 2 for i in range(18)]
+    made = prepare(raw, reward="death_30d")
+    assert made.transitions.reward.sum() == 3
+    said(made.notes, "`death_30d` is the same in all rows of an episode: it counts once", "--keep outcome")
+    assert prepare(raw, reward="death_30d", ends="last-row", keep=["outcome"]).transitions.reward.sum() == 9
+    ones = prepare({**raw, "death_30d": [1] * 18}, reward="death_30d", ends="last-row")
+    assert ones.transitions.reward.sum() == 18  # a step of an episode that costs 1
