@@ -310,6 +310,7 @@ def test_scales_and_ticks():
     assert Scale(0, 10, 0, 100)(2.5) == 25
     assert Scale(1, 100, 0, 100, "log")(10) == pytest.approx(50)
     assert Scale(0, 1, 0, 1).ticks(5) == pytest.approx([0, 0.2, 0.4, 0.6, 0.8, 1.0])
+    assert Scale(-0.49, 0.48, 0, 1).ticks(4) == pytest.approx([-0.4, -0.2, 0, 0.2, 0.4])
     assert Scale(10000, 0.1, 0, 1, "log").ticks() == pytest.approx([0.1, 1, 10, 100, 1000, 10000])
     assert Scale(0.15, 3, 0, 1, "log").ticks() == pytest.approx([0.2, 0.5, 1, 2])
     assert span([3.0]) == pytest.approx((2.7, 3.3))

@@ -56,7 +56,9 @@ class Scale:
         power = 10.0 ** math.floor(math.log10(raw))
         step = next(m * power for m in (1, 2, 5, 10) if m * power >= raw)
         step = max(step, 1.0) if self.kind == "whole" else step
-        return [k * step for k in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+        found = [k * step for k in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+        # One number alone is no scale.
+        return found if len(found) > 1 or self.kind == "whole" or count > 8 else self.ticks(count + 1)
 
     def labels(self, ticks: Sequence[float]) -> tuple[list[str], str]:
         """The numbers at the ticks, and the power of ten, if any, that they leave to the name of the axis."""
@@ -151,7 +153,14 @@ class Chart:
         """The chart as an `<svg>` element; `--w` lets the style sheet give letters a size on the screen."""
         head = f'<svg viewBox="0 0 {self.width:.0f} {self.height:.0f}" style="--w:{self.width:.0f}"'
         head += f' role="group" aria-label="{escape(self.title)}"{f" class={css!r}" if css else ""}>'
-        return head + self._axes() + "".join(map(self._svg_mark, self.marks)) + self._end_names() + "</svg>"
+        return (
+            head
+            + self._axes()
+            + "".join(map(self._svg_mark, self.marks))
+            + self._row_names()
+            + self._end_names()
+            + "</svg>"
+        )
 
     def _svg_mark(self, mark: Mark) -> str:
         xs, ys = (mark.x, mark.y) if mark.kind == "text" else ([*map(self.x, mark.x)], [*map(self.y, mark.y)])
@@ -177,7 +186,7 @@ class Chart:
                 return _words(css, xs[0], ys[0], mark.tip, anchor)
 
     def _axes(self) -> str:
-        """Both axes; names of rows stand in the place of the upright one."""
+        """Both axes; names of rows may stand in the place of the upright one."""
         left, base, y_ticks = self.x.start, self.y.start, self.y.ticks(5)
         x_ticks = self.x.ticks(max(2, int((self.x.end - left) / BETWEEN)))
         (x_labels, x_power), (y_labels, y_power) = self.x.labels(x_ticks), self.y.labels(y_ticks)
@@ -185,15 +194,20 @@ class Chart:
         marks += [_words("tick", self.x(v), base + 17, text) for v, text in zip(x_ticks, x_labels, strict=True)]
         marks.append(_straight("frame", left, base, self.x.end, base))
         marks.append(_words("axis", (left + self.x.end) / 2, self.height - 8, self.x_label + x_power))
-        for i, (name, ours) in enumerate(self.rows):
-            place = (left, self.y(i) - 11) if self.above else (left - 10, self.y(i) + 4)
-            marks.append(_words("name strong" if ours else "name", *place, name, "start" if self.above else "end"))
         if not self.rows:
             marks += [_straight("grid", left, at, self.x.end, at) for at in map(self.y, y_ticks)]
             named = zip(y_ticks, y_labels, strict=True)
             marks += [_words("tick", left - 7, self.y(v) + 4, text, "end") for v, text in named]
             marks.append(_words("axis", 2, HEAD - 6, self.y_label + y_power, "start"))
         return "".join(marks)
+
+    def _row_names(self) -> str:
+        """Names of rows, before the upright axis or above their marks, and before any line that crosses them."""
+        move, lift, anchor = (0, -11, "start") if self.above else (-10, 4, "end")
+        return "".join(
+            _words("name strong" if ours else "name", self.x.start + move, self.y(i) + lift, name, anchor)
+            for i, (name, ours) in enumerate(self.rows)
+        )
 
     def _end_names(self) -> str:
         """Names at the right ends of their lines and in their colours, moved apart where they would overlap."""
