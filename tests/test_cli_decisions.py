@@ -278,6 +278,22 @@ def test_groups_of_a_column_that_is_not_observed(capsys, folder):
     assert by_ward == {"ward = north": pytest.approx(alone), "ward = south": pytest.approx(by_ward["ward = south"])}
 
 
+@pytest.mark.parametrize("logged", [True, False])
+def test_probabilities_that_are_estimated_from_folded_columns_are_doubted(capsys, folder, logged):
+    rng, n = np.random.default_rng(0), 400
+    rows = [{"indices": [int(i), 100 + int(j)]} for i, j in rng.integers(0, 40, (n, 2))]
+    for k, row in enumerate(rows):
+        chosen = {"action": int(rng.integers(2)), "target_prob": 0.7, "reward": float(rng.random())}
+        row |= {**chosen, "episode": k // 2, "terminated": k % 2 == 1} | ({"behavior_prob": 0.5} if logged else {})
+    (folder / "hashed.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    words = ["evaluate", "hashed.jsonl", "--buckets", "8", "--features", "none", "--report", "page.html"]
+    for target, doubted in (("target_prob", not logged), ("behavior", False)):
+        _, out, _ = run(capsys, *words, "--target", target)
+        assert ("estimated from 8 folded columns" in out) is doubted
+        assert ("fold into more columns: --buckets 32." in out) is doubted
+        assert ("<dt>folded columns</dt>" in (folder / "page.html").read_text()) is doubted
+
+
 def test_improve_saves_what_predict_and_compare_take(capsys, folder):
     code, out, _ = run(capsys, "improve", "log.csv", "--out", "p.sparsetd", "--report", "i.html", "--json")
     data = json.loads(out)
