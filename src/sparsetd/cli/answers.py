@@ -292,7 +292,7 @@ def improve(args: Namespace) -> Outcome:
     if args.out is not None:
         model_file.save(result.policy, args.out, notes={"log": args.log, "recommended": result.recommended})
         lines = [f"policy: {args.out}"]
-    settings = {name: getattr(args, name) for name in ("gamma", "learn", "n_resamples", "random_state")}
+    settings = {"gamma": args.gamma, "learn": args.learn, "splits": args.n_resamples, "random state": args.random_state}
     text, data = told(args, result, *lines, **settings)
     return text, data | {"out": args.out}
 
