@@ -112,6 +112,7 @@ def test_one_policy_has_no_pairs(capsys, folder):
     assert code == 0
     for text in (out, page):
         assert "all pairs" not in text
+        assert "Which policy is best?" not in text
         assert "all policies at once" not in text
         assert "hat was done" in text
     assert "<tbody></tbody>" not in page

@@ -55,7 +55,7 @@ def intervals(
                 chart.add("text", (at,), (chart.y(i) + 4,), "name middle", arrow)
         if not left <= value <= right:  # and the number of a point outside
             at, side = (chart.x.end - 12, "end") if value > right else (chart.x.start + 12, "start")
-            chart.add("text", (at,), (chart.y(i) - 7,), f"name {side}", written(value))
+            chart.add("text", (at,), (chart.y(i) + (4 if narrow else -7),), f"name {side}", written(value))
         told = f", {percent(level)} interval {' to '.join(map(written, ends))}" if ends else ""
         size = 6 if css == "main" else 4.5
         chart.add(

@@ -39,7 +39,7 @@ def comparison(p: Payload) -> Document:
         title = f"Where does “{name}” act differently from “{p['reference']}”?"
         sections[f"where-{k}"] = (title, _places(places, f"“{p['reference']}”"))
     return Document(
-        question="Which policy is best?",
+        question="Which policy is best?" if len(p["values"]) > 1 else "What would the policy have been worth?",
         kind="comparison",
         lead=p["sentence"],
         cautions=p["warnings"],
@@ -135,12 +135,10 @@ def _deeds(p: Payload) -> list[Block]:
         words = [*words, SAY["shares"], _shares(acts)]
     else:
         words += [f"“{name}”: {found['sentence']}" for name, found in acts.items()]
-    for name, found in p.get("to_done", {}).items():
-        if (
-            found["robustness"] and found["robustness"]["gamma"] != 1.0
-        ):  # at 1 chance alone explains it: the table says so
-            words.append(f"“{name}”: {found['robustness']['sentence']}")
-    return words
+    robust = {name: found["robustness"] for name, found in p.get("to_done", {}).items()}
+    # At Γ* = 1 chance alone explains the difference, as the table of the differences says already.
+    told = {name: found["sentence"] for name, found in robust.items() if found and found["gamma"] != 1.0}
+    return [*words, *(f"“{name}”: {sentence}" for name, sentence in told.items())]
 
 
 def _shares(acts: Mapping[str, Payload]) -> Table:
