@@ -38,7 +38,7 @@ def learning_curve(model):
 
 # %%
 # A diverging method warns and says so in ``status_``. We expect it of TD, so the warning is silenced here.
-figure, axis = plt.subplots(figsize=(7, 4))
+figure, axis = plt.subplots(figsize=(7, 4), layout="constrained")
 for estimator in (TD, TDC, ROTD):
     model = estimator(gamma=mdp.gamma, coef_init=mdp.theta0)
     with warnings.catch_warnings():
@@ -48,5 +48,5 @@ for estimator in (TD, TDC, ROTD):
     print(f"{estimator.__name__:5s} {model.status_:9s} error {errors[-1]:.3g}")
 
 axis.set(xscale="log", yscale="log", ylim=(1e-3, 1e6), xlabel="transitions seen", ylabel="exact error (RMSPBE)")
-axis.legend()
+axis.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))  # beside the curves
 plt.show()

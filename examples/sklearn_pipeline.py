@@ -60,5 +60,5 @@ figure, axis = plt.subplots(figsize=(6, 3.2), layout="constrained")
 for sizes, line in zip(grid["phi__grids"], scores, strict=True):
     axis.plot(grid["td__alpha"], line, "o-", label=f"{sizes[0]} × {sizes[1]} bumps")
 axis.set(xscale="log", xlabel="ridge", ylabel="held-out score", title="Grid search over a pipeline")
-axis.legend()
+axis.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))  # beside the curves
 plt.show()

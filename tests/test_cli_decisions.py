@@ -106,6 +106,40 @@ def test_every_page_begins_with_the_answer_in_words(capsys, folder, verb):
     assert not re.search(r"\b(surprise|earned|merit|confidence is off)\b", visible)
 
 
+def test_one_policy_has_no_pairs(capsys, folder):
+    code, out, _ = run(capsys, "compare", "log.csv", "--target", "1 if ill = 1", "--report", "page.html")
+    page = (folder / "page.html").read_text()
+    assert code == 0
+    for text in (out, page):
+        assert "all pairs" not in text
+        assert "Which policy is best?" not in text
+        assert "all policies at once" not in text
+        assert "hat was done" in text
+    assert "<tbody></tbody>" not in page
+
+
+def test_what_policies_do_is_a_table_of_the_shares_of_few_actions(capsys, folder):
+    words = ["--target", "now=behavior", "--target", "new=1 if ill = 1", "--report", "page.html"]
+    code, out, _ = run(capsys, "compare", "log.csv", *words)
+    assert code == 0
+    lines = out[out.index("What does each policy do?") :].splitlines()
+    assert lines[1] == "“now”: It is what was done."
+    assert lines[3].split() == ["action", "0", "action", "1", "action", "2"]
+    assert [line.split()[0] for line in lines[4:6]] == ["What", "new"]
+    assert 'aria-label="what was done"' in (folder / "page.html").read_text()
+
+
+def test_scores_of_many_actions_are_folded_away():
+    def shown(n):
+        found = an_improvement()["policy"]
+        table = [{"x": 0.1, "constant": -0.2}] * n
+        return improvement(an_improvement(policy={**found, "actions": list(range(n)), "scores": table, "habit": table}))
+
+    assert "<summary>The scores of 25 actions</summary>" in shown(25).html()
+    assert "The scores of" not in shown(3).html()
+    assert "Score of 24" in shown(25).text()
+
+
 def test_a_family_of_rules_is_drawn_against_its_threshold(capsys, folder):
     words = ["compare", "log.csv", "--target", "1 if ill > {0..1}", "--report", "page.html", "--json"]
     code, out, _ = run(capsys, *words)
@@ -126,18 +160,20 @@ def test_a_family_of_rules_is_drawn_against_its_threshold(capsys, folder):
 
 
 def test_a_policy_that_may_be_worse_than_what_was_done_is_not_advised():
-    def advised(*lows):
+    def advised(*lows, best_set=("a", "b")):
         names, ends, to_done = ["a", "b"], [], {}
         for name, low in zip(names, lows, strict=True):
             ends.append({"name": name, "value": 1.0, "interval": [0.5, 1.5]})
             to_done[name] = {"value": 0.2, "interval": [low, 0.5], "robustness": None}
         pair = {"name": "b", "less": "a", "value": 0.0, "interval": [-1.0, 1.0]}
-        told = {"values": ends, "differences": [pair], "best_set": names, "warnings": [], "sentence": "", "level": 0.95}
-        told |= {"to_done": to_done, "called": {}, "groups": [], "where": {}, "reference": "a"}
+        told = {"values": ends, "differences": [pair], "warnings": [], "sentence": "", "level": 0.95}
+        told |= {"best_set": best_set, "to_done": to_done, "called": {}, "groups": [], "where": {}, "reference": "a"}
         return comparison(told).words["What to do next"]
 
     assert "costs least of those that are better than what was done, beyond chance: b." in advised(-0.1, 0.1)
     assert "keep to what was done" in advised(-0.1, -0.1)
+    assert "test it in a trial" in advised(-0.1, 0.1, best_set=["b"])
+    assert advised(-0.1, -0.1, best_set=["b"]).startswith("Keep to what was done: none of these policies is better")
 
 
 def test_action_values_of_a_rule_in_words_can_be_fitted(capsys):
@@ -243,6 +279,22 @@ def test_groups_of_a_column_that_is_not_observed(capsys, folder):
     assert by_ward == {"ward = north": pytest.approx(alone), "ward = south": pytest.approx(by_ward["ward = south"])}
 
 
+@pytest.mark.parametrize("logged", [True, False])
+def test_probabilities_that_are_estimated_from_folded_columns_are_doubted(capsys, folder, logged):
+    rng, n = np.random.default_rng(0), 400
+    rows = [{"indices": [int(i), 100 + int(j)]} for i, j in rng.integers(0, 40, (n, 2))]
+    for k, row in enumerate(rows):
+        chosen = {"action": int(rng.integers(2)), "target_prob": 0.7, "reward": float(rng.random())}
+        row |= {**chosen, "episode": k // 2, "terminated": k % 2 == 1} | ({"behavior_prob": 0.5} if logged else {})
+    (folder / "hashed.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    words = ["evaluate", "hashed.jsonl", "--buckets", "8", "--features", "none", "--report", "page.html"]
+    for target, doubted in (("target_prob", not logged), ("behavior", False)):
+        _, out, _ = run(capsys, *words, "--target", target)
+        assert ("estimated from 8 folded columns" in out) is doubted
+        assert ("fold into more columns: --buckets 32." in out) is doubted
+        assert ("<dt>folded columns</dt>" in (folder / "page.html").read_text()) is doubted
+
+
 def test_improve_saves_what_predict_and_compare_take(capsys, folder):
     code, out, _ = run(capsys, "improve", "log.csv", "--out", "p.sparsetd", "--report", "i.html", "--json")
     data = json.loads(out)
@@ -332,6 +384,10 @@ def test_a_family_of_rules_stands_beside_other_policies(capsys):
         (
             ["compare", "log.csv", "--target", "a=behavior", "--target", "b=target_prob", "--by", "room"],
             "`by` makes a group 'room = single' of one episode, which has no interval: join it to another",
+        ),
+        (
+            ["compare", "log.csv", "--target", "b=target_prob", "--by", "ill"],
+            "so it needs a second one: put --target current=behavior before yours",
         ),
         (["evaluate", "log.csv", "--lower", "0.3"], "must be a number above 0.5 and below 1, such as 0.99, not '0.3'"),
         (["sensitivity", "log.csv", "--confounding", "0.5"], "must be numbers of at least 1, separated by commas"),

@@ -35,6 +35,15 @@ def test_table_and_figure_are_made_and_a_second_call_adds_nothing(here, capsys):
     assert json.loads(again.out)["best"][0]["method"] == "TDC"
 
 
+def test_a_best_setting_at_the_edge_of_the_grid_is_told(capsys):
+    words = [*WORDS, "--grid", "step_size=1e-6,1e-5"]
+    assert main(words) == 0
+    told = "TDC and ROTD are best at the largest step_size of the grid, 1e-05: try larger values too."
+    assert told in capsys.readouterr().out
+    assert main([*words, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["edges"] == [told]
+
+
 def test_a_log_is_standardised_and_given_a_constant(capsys):
     assert main(["example", "icu-sepsis", "--episodes", "30", "--out", "log.csv", "--quiet"]) == 0
     capsys.readouterr()

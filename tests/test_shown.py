@@ -158,6 +158,20 @@ def test_the_path_names_its_features_in_their_colours(results) -> None:
     plt.close(figure)
 
 
+def test_the_line_of_what_was_done_is_in_the_legend() -> None:
+    done = ("what was done", 0.7)
+    for ax in (
+        plots.forest([("a", 0.5, (0.4, 0.6))], line=done),
+        plots.band([1.0, 2.0, 3.0], [0.4, 0.5, 0.6], [(0.3, 0.5)] * 3, line=done),
+    ):
+        [name] = ax.get_legend().get_texts()
+        assert name.get_text() == "what was done"
+        assert 0.7 in {*ax.get_lines()[0].get_xdata(), *ax.get_lines()[0].get_ydata()}
+        plt.close(ax.figure)
+    assert plots.forest([("a", 0.5, (0.4, 0.6))]).get_legend() is None
+    plt.close("all")
+
+
 def test_one_wild_row_does_not_set_the_scale() -> None:
     figure, ax = plt.subplots()
     plots.forest([("ours", 0.5, (0.4, 0.6)), ("wild", 1e6, (-1e9, 1e9)), ("near", 0.7, (0.3, 1.1))], ax)

@@ -11,9 +11,10 @@ from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sparsetd import LSTD, ROTD, TDC
-from sparsetd.estimators import TDScorer
+from sparsetd import LSTD, ROTD, TD, TDC
+from sparsetd.estimators import DivergenceWarning, TDScorer
 from sparsetd.metrics import mspbe
+from sparsetd.problems import star
 from sparsetd.system import Batch
 
 
@@ -110,3 +111,42 @@ def test_an_unknown_criterion_is_named_with_the_nearest() -> None:
 def test_a_plain_pipeline_fits_where_rows_follow_one_another(rows) -> None:
     pipeline = make_pipeline(StandardScaler(), TDC(gamma=0.5))
     assert pipeline.fit(rows.X, rows.y).predict(rows.X).shape == (240,)
+
+
+@pytest.fixture
+def star_rows():
+    """Rows of Baird's star, on which TD diverges with any large step."""
+    problem = star()
+    return problem, problem.trajectory(4000, np.random.default_rng(0))
+
+
+@pytest.mark.usefixtures("routing")
+@pytest.mark.parametrize("criterion", [None, "mspbe", "bellman"])
+@pytest.mark.filterwarnings("ignore::sparsetd.estimators.DivergenceWarning")
+@pytest.mark.filterwarnings("ignore:One or more of the test scores are non-finite:UserWarning")
+@pytest.mark.filterwarnings("ignore:invalid value encountered in subtract:RuntimeWarning")  # scikit-learn's -inf - -inf
+def test_a_search_chooses_no_setting_that_diverged(star_rows, criterion: str | None) -> None:
+    problem, rows = star_rows
+    asked = {"X_next": True, "ratio": True, "discount": True}
+    model = TD(gamma=problem.gamma, coef_init=problem.theta0).set_fit_request(**asked).set_score_request(**asked)
+    scorer = None if criterion is None else TDScorer(gamma=problem.gamma, criterion=criterion)
+    search = GridSearchCV(model, {"step_size": [1.0, 0.1, 0.01, 1e-4]}, cv=3, scoring=scorer)
+    search.fit(rows.phi, rows.reward, X_next=rows.phi_next, ratio=rows.ratio, discount=rows.discount)
+    assert search.best_params_ == {"step_size": 1e-4}
+    assert search.best_estimator_.status_ == "finished"
+    assert np.isneginf(search.cv_results_["mean_test_score"][:3]).all()
+    assert np.isfinite(search.cv_results_["mean_test_score"][3])
+
+
+@pytest.mark.parametrize(("step_size", "status"), [(1.0, "diverged"), (0.01, "suspicious")])
+def test_the_score_of_a_fit_that_cannot_be_used_is_minus_infinity_with_one_warning(star_rows, step_size, status):
+    problem, rows = star_rows
+    columns = {"ratio": rows.ratio, "discount": rows.discount}
+    model = TD(gamma=problem.gamma, coef_init=problem.theta0, step_size=step_size)
+    with pytest.warns(DivergenceWarning):
+        model.fit(rows.phi, rows.reward, rows.phi_next, **columns)
+    assert model.status_ == status
+    for score in (model.score, lambda *rows, **columns: TDScorer(gamma=0.9)(model, *rows, **columns)):
+        with pytest.warns(DivergenceWarning, match=f"TD ended as '{status}': its score is -inf") as told:
+            assert score(rows.phi, rows.reward, rows.phi_next, **columns) == -np.inf
+        assert len(told) == 1

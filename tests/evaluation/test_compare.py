@@ -46,6 +46,18 @@ def test_the_truth_lies_in_the_intervals(found):
     assert max(truth, key=truth.get) in found.best_set
 
 
+def test_the_picture_has_a_line_of_what_was_done(found):
+    pytest.importorskip("matplotlib")
+    from matplotlib.figure import Figure
+
+    for comparison in (found, compare(LOG, "1 if ill > {0, 0.5}; else 0", gamma=GAMMA, n_resamples=0)):
+        ax = comparison.plot(Figure().subplots())
+        assert [text.get_text() for text in ax.get_legend().get_texts()] == ["what was done"]
+        line = next(line for line in ax.get_lines() if line.get_label() == "what was done")
+        places = line.get_ydata() if comparison.thresholds else line.get_xdata()
+        assert places == pytest.approx([LOG.returns(GAMMA).mean()] * 2)
+
+
 def test_the_behaviour_is_worth_what_it_earned(found):
     assert found.values["current"].value == pytest.approx(LOG.returns(GAMMA).mean())
 

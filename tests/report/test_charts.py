@@ -12,7 +12,7 @@ import pytest
 from sparsetd._tools.numbers import Numbers
 from sparsetd.plots.chart import Scale, spread
 from sparsetd.report.document import estimates
-from sparsetd.report.page import certainty, feature_table, path, shape
+from sparsetd.report.page import certainty, evaluation, feature_table, path, shape
 
 example_payload = runpy.run_path(str(Path(__file__).with_name("payload.py")))["example_payload"]
 
@@ -36,7 +36,7 @@ def test_more_labels_than_there_is_room_for_keep_their_order() -> None:
 
 
 def drawn(rows: list) -> str:
-    return estimates(rows, 0.95, "value", rows[:1], 0.5, "forest").html()
+    return estimates(rows, 0.95, "value", rows[:1], "forest", 0.5).html()
 
 
 def test_one_wild_row_does_not_set_the_scale() -> None:
@@ -90,6 +90,32 @@ def test_a_column_of_two_values_is_two_points_with_whiskers() -> None:
     assert "whisker" not in many
 
 
+def test_a_range_that_leaps_does_not_flatten_the_others() -> None:
+    def row(strength: float, low: float, high: float) -> dict:
+        return {
+            "confounding": strength,
+            "difference_bounds": [low / 2, high / 2],
+            "difference_interval": [low, high],
+            "value_bounds": [low, high],
+        }
+
+    calm, wild = [row(1.0, -0.02, 0.04), row(2.0, -0.1, 0.12), row(3.0, -0.3, 0.2)], row(5.0, -1910.0, 0.3)
+    found = {"sentence": "", "bounds": [*calm, wild]}
+    section = evaluation({**example_payload(), "confounding": found}).sections["hidden"][1]
+    table = section[1]
+    assert section[2] == "Not drawn, because the range is far wider: Γ = 5."
+    assert "1,910" not in table.html()
+    assert table.rows[0] == ("Γ = 1", "−0.01 to +0.02", "−0.02 to +0.04")
+    assert table.rows[-1][-1] == "−1,910.00 to +0.30"
+    assert len(evaluation({**example_payload(), "confounding": {**found, "bounds": calm}}).sections["hidden"][1]) == 2
+
+
+def test_a_dashed_line_has_its_name_and_stands_in_the_legend() -> None:
+    rows = [("a", 0.5, (0.4, 0.6), "main")]
+    page = estimates(rows, 0.95, "value", rows, "values", 0.7, "what was done").html()
+    assert re.search(r'class="line warm dash" points="[^"]*" tabindex="0" role="img" aria-label="what was done"', page)
+
+
 def test_a_rounded_zero_has_no_minus_sign() -> None:
     assert Numbers.of([100.0])(-0.3) == "0"
 
@@ -112,5 +138,5 @@ def test_estimates_have_plain_names_in_the_picture() -> None:
         "This model, corrected (DR)",
         "an own estimate",
     ]
-    assert re.findall(r'class="name[^"]*"[^>]*>([^<]*)<', table.html()) == named
+    assert re.findall(r'class="name[^"]*"[^>]*>([^<]*)<', table.html()) == 2 * named  # once more for phones
     assert [row[0] for row in table.rows] == named

@@ -310,6 +310,7 @@ def test_scales_and_ticks():
     assert Scale(0, 10, 0, 100)(2.5) == 25
     assert Scale(1, 100, 0, 100, "log")(10) == pytest.approx(50)
     assert Scale(0, 1, 0, 1).ticks(5) == pytest.approx([0, 0.2, 0.4, 0.6, 0.8, 1.0])
+    assert Scale(-0.49, 0.48, 0, 1).ticks(4) == pytest.approx([-0.4, -0.2, 0, 0.2, 0.4])
     assert Scale(10000, 0.1, 0, 1, "log").ticks() == pytest.approx([0.1, 1, 10, 100, 1000, 10000])
     assert Scale(0.15, 3, 0, 1, "log").ticks() == pytest.approx([0.2, 0.5, 1, 2])
     assert span([3.0]) == pytest.approx((2.7, 3.3))
@@ -384,9 +385,25 @@ def test_nothing_sticks_out_on_a_phone(tmp_path):
     assert in_browser(PHONE.format(html.escape(text)), tmp_path) <= 390
 
 
+LETTERS = PHONE.replace(
+    "contentDocument.body.scrollWidth",
+    """contentDocument.title = (function (page) {{
+  return Math.min.apply(null, Array.from(page.querySelectorAll("svg text")).map(function (text) {{
+    var svg = text.ownerSVGElement, wide = svg.getBoundingClientRect().width;
+    return wide ? parseFloat(getComputedStyle(text).fontSize) * wide / svg.viewBox.baseVal.width : 99;
+  }}));
+}})(document.querySelector("iframe").contentDocument)""",
+)
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+def test_the_letters_of_charts_can_be_read_on_a_phone(tmp_path):
+    assert in_browser(LETTERS.format(html.escape(page(PAYLOAD))), tmp_path) >= 12
+
+
 def test_the_unit_of_the_reward_is_used() -> None:
     text = page(changed(unit="hours in <care>"))
-    assert text.count("hours in &lt;care&gt;") == 3  # beside the answer, in words and on the axis
+    assert text.count("hours in &lt;care&gt;") == 4  # beside the answer, in words and on the axis, once more for phones
     assert "value per episode" not in text
 
 

@@ -36,6 +36,47 @@ def test_best_is_the_smallest_error_and_the_largest_return():
         made().best("size")
 
 
+@pytest.mark.parametrize(
+    ("name", "tried", "best", "sentence"),
+    [
+        ("step_size", [0.01, 0.1, 1.0], 1.0, "largest step_size of the grid, 1: try larger values too"),
+        ("step_size", [0.01, 0.1, 1.0], 0.01, "smallest step_size of the grid, 0.01: try smaller values too"),
+        ("eta", [1, 4, 16], 1, "smallest eta of the grid, 1: try smaller values too"),
+        ("own", [3, 5], 5, "largest own of the grid, 5: try larger values too"),
+        ("step_size", [0.01, 0.1, 1.0], 0.1, ""),
+        ("step_size", [0.1], 0.1, ""),
+        ("step_size", ["auto", 0.1, 1.0], "auto", ""),
+        ("lam", [0, 1], 1, ""),
+        ("lam", [0.0, 0.5, 1.0], 0.0, ""),
+        ("lam", [0.1, 0.5, 0.9], 0.9, "largest lam of the grid, 0.9"),
+        ("rho_theta", [0.0, 0.1], 0.0, ""),
+        ("n_passes", [1, 2], 1, ""),
+        ("n_passes", [1, 2], 2, "largest n_passes of the grid, 2"),
+        ("radius", [1.0, np.inf], np.inf, ""),
+        ("projected", [False, True], True, ""),
+    ],
+)
+def test_a_best_setting_at_the_edge_of_its_grid_says_so(name, tried, best, sentence):
+    rows = [
+        {"method": m, name: v, "seed": 0, "error": float(v != best), "status": "finished", "curve": []}
+        for m in ("a", "b")
+        for v in tried
+    ]
+    table = Sweep(rows, (name,), ("error",))
+    said = [f"a and b are best at the {sentence}"] if sentence else []
+    assert [told[: len(said[0])] for told in table.edges()] == said
+    assert repr(table).splitlines()[1:] == table.edges()
+
+
+def test_an_edge_that_is_no_better_than_the_inside_is_not_told():
+    values = {("a", 0.1, 1): [2.0], ("a", 1.0, 1): [2.0], ("a", 10.0, 1): [3.0]}
+    assert made(values=values).edges() == []
+
+
+def test_a_sweep_in_which_all_diverged_has_no_best_edge():
+    assert made(values={("a", s, 1): [np.nan] for s in (0.1, 1.0)}).edges() == []
+
+
 def test_sensitivity_shows_each_value_with_the_others_at_their_best():
     pytest.importorskip("matplotlib")
     from matplotlib.figure import Figure
@@ -78,6 +119,15 @@ def test_bands_of_errors_stay_above_zero_and_the_axis_counts_transitions():
     assert made().plot_curves(ax=Figure().subplots()).get_xlabel() == "episode"
     with pytest.raises(ValueError, match="across='rows' is not known"):
         made().plot_curves(ax=Figure().subplots(), across="rows")
+
+
+def test_a_band_beside_an_error_of_zero_stays_above_zero_too():
+    pytest.importorskip("matplotlib")
+    from matplotlib.figure import Figure
+
+    values = {("a", 0.1, 1): [0.0, 0.0], ("a", 1.0, 1): [1.0, 5.0]}
+    ax = made(values=values).plot("step", ax=Figure().subplots())
+    assert ax.collections[0].get_paths()[0].vertices[:, 1].min() >= 0
 
 
 def test_a_setting_that_diverged_is_marked_at_the_upper_edge():

@@ -18,7 +18,7 @@ from sparsetd.cli.command import Outcome, command, option
 from sparsetd.evaluation.result import Decision
 from sparsetd.features.basis import LARGEST
 from sparsetd.logs import Shard
-from sparsetd.logs.door import extent
+from sparsetd.logs.door import Log, extent, manifest_of
 
 BUILT = "functions that are built of the columns, or 'none' for the columns as they are"
 CLASSIFIERS = ("logistic", "boosting", "forest")
@@ -35,6 +35,11 @@ HALVES = "random halves of the log for the selection frequencies"
 KINDS = ("every", "first", "persistent")
 WHEN = "the cause is new at every decision, touches the first one alone, or lasts"
 FACTORS = "1.25,1.5,2,3,5"
+FOLDED = (
+    "The probabilities of the logged actions were estimated from {n} folded columns. Features that share a column hide "
+    "what people looked at, as an unrecorded cause does, so the value may be off. Log the probabilities (a column "
+    "behavior_prob), or fold into more columns: --buckets {more}."
+)
 
 
 def judged(question: Callable[..., Any], args: Namespace, log: tuple[Shard, ...], **others: Any) -> Any:
@@ -87,11 +92,25 @@ def check_page(args: Namespace, *targets: str | None) -> None:
 
 def told(args: Namespace, result: Decision, *lines: str, **settings: Any) -> Outcome:
     """The answer with more lines below it, after the page was written, which ends with how it was made."""
+    doubt = about_folding(args)
+    if doubt:
+        lines, settings = (*lines, f"caution: {doubt}"), {**settings, "folded columns": doubt}
     if args.report is not None:
         command = shlex.join(["sparsetd", *args.words])
         result.save_report(args.report, unit=args.unit, command=command, log=args.log, **settings)
         lines = (*lines, f"report: {args.report}")
-    return "\n".join([str(result), *lines]), {**result.to_dict(), "report": args.report}
+    told = {**result.to_dict(), "report": args.report} | ({"folding": doubt} if doubt else {})
+    return "\n".join([str(result), *lines]), told
+
+
+def about_folding(args: Namespace) -> str:
+    """What speaks against probabilities that are estimated from folded columns; "" where they are logged."""
+    columns = {**manifest_of(args.log)["columns"], **args.column}
+    n = columns.get("buckets")
+    if n is None or getattr(args, "target", None) == "behavior":
+        return ""
+    schema = Log(args.log, **columns).schema
+    return "" if schema.behavior_prob or schema.ratio else FOLDED.format(n=n, more=4 * n)
 
 
 @command(
@@ -170,6 +189,11 @@ def compare(args: Namespace) -> Outcome:
     pairs = _pairs(args.target)
     check_page(args, *(policy for _, policy in pairs))
     targets, column = _targets(args, pairs)
+    if args.by is not None and len(pairs) == 1 and pairs[0][0]:
+        raise ValueError(
+            "--by shows the differences to the first policy within groups, so it needs a second one: put "
+            "--target current=behavior before yours to see the differences to what was done"
+        )
     log = judged_log(args, ratio=None, target_prob=column)
     say(f"comparing {len(targets)} policies" if isinstance(targets, dict) else "comparing the thresholds")
     result = judged(evaluation.compare, args, log, targets=targets, by=_groups(args, len(log)))
@@ -269,7 +293,7 @@ def improve(args: Namespace) -> Outcome:
         notes = {"log": args.log, "recommended": result.recommended, "columns": args.column}
         model_file.save(result.policy, args.out, notes=notes)
         lines = [f"policy: {args.out}"]
-    settings = {name: getattr(args, name) for name in ("gamma", "learn", "n_resamples", "random_state")}
+    settings = {"gamma": args.gamma, "learn": args.learn, "splits": args.n_resamples, "random state": args.random_state}
     text, data = told(args, result, *lines, **settings)
     return text, data | {"out": args.out}
 

@@ -78,8 +78,10 @@ def sweep(args: Namespace) -> Outcome:
     columns = [Column("method", "best of each method"), *(Column(name, name, ".3g") for name in table.parameters)]
     columns += [Column("mean", f"{args.metric}, mean", ".4g"), Column("half", "±", ".2g")]
     columns.append(Column("failed", "diverged", "d"))
-    lines = [text_table(best, columns, bold), "", f"table: {args.out / 'table.csv'}"]
-    return "\n".join([*lines, *(f"figure: {p}" for p in pictures)]), {"best": best, "figures": pictures}
+    edges = table.edges()
+    lines = [text_table(best, columns, bold), *edges, "", f"table: {args.out / 'table.csv'}"]
+    told = {"best": best, "edges": edges, "figures": pictures}
+    return "\n".join([*lines, *(f"figure: {p}" for p in pictures)]), told
 
 
 def _data(args: Namespace) -> Any:

@@ -38,6 +38,7 @@ ROWS: dict[str, Any] = {"accept_sparse": "csr", "dtype": (np.float64, np.float32
 HISTORY_POINTS = 12
 HISTORY_ROWS = 500
 MADE_WHEN_READ = ("coef_last_", "aux_", "dual_")  # few people read them, and for a stream each is as long as θ
+LOST = ("diverged", "suspicious")  # what `status_` is where no number of the fit can be used
 WORTH_A_COPY = 2**17  # with more numbers in dense rows, copying the state costs less than checking them beforehand
 
 
@@ -244,14 +245,15 @@ class BaseTD(RegressorMixin, BaseEstimator):
 
         The projected Bellman error needs no second sample of the successor, so unlike a squared Bellman residual it
         does not favour functions that hide the noise of the transitions. At γ = 0 it is the share explained of the
-        rewards' projection.
+        rewards' projection. A fit that diverged, or whose values cannot be right, has the score −∞, with a warning, so
+        that no search chooses it.
         """
         check_is_fitted(self)
+        if is_lost(self):
+            return -math.inf
         batch = validation.weighted(self._batch(X, y, X_next, ratio, discount, start, None, reset=False), sample_weight)
         theta = np.append(self.coef_, self.intercept_) if self.fit_intercept else self.coef_
-        nothing = mspbe(batch, np.zeros(batch.n_features))
-        error = mspbe(batch, theta)
-        return 1.0 - error / nothing if nothing > 0 else float(error == 0.0)
+        return share_explained(mspbe(batch, theta), mspbe(batch, np.zeros(batch.n_features)))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -397,7 +399,7 @@ class BaseTD(RegressorMixin, BaseEstimator):
         self._watch = self._watch.rested()
         self.status_ = "suspicious" if complaint else self.status_
         if message := complaint or self._advice(penalty):
-            kind = DivergenceWarning if self.status_ in ("diverged", "suspicious") else ConvergenceWarning
+            kind = DivergenceWarning if self.status_ in LOST else ConvergenceWarning
             warnings.warn(f"{type(self).__name__} {message}", kind, stacklevel=3)
         return self
 
@@ -500,6 +502,21 @@ class StreamingTD(BaseTD):
         if p != 2.0:
             raise ValueError(f"p={p!r} needs a number as step_size: automatic steps are Euclidean (p = 2)")
         return solvers.DistanceOverGradients(**self._streaming, extragradient=True)
+
+
+def is_lost(model: Any) -> bool:
+    """Whether a fit is no candidate in a search: it diverged, or its values cannot be right. A warning says so."""
+    status = getattr(model, "status_", "")
+    if status not in LOST:
+        return False
+    told = f"{type(model).__name__} ended as {status!r}: its score is -inf, so that a search does not choose it"
+    warnings.warn(told, DivergenceWarning, stacklevel=3)
+    return True
+
+
+def share_explained(error: float, nothing: float) -> float:
+    """1 − error/nothing; where V = 0 has no error, 1 for a function that has none either and 0 for any other."""
+    return 1.0 - error / nothing if nothing > 0 else float(error == 0.0)
 
 
 def _is_asked_first(triple: Triple) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -9,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.metadata_routing import MetadataRequest
 
+from sparsetd.estimators.base import is_lost, share_explained
 from sparsetd.estimators.validation import column, nearest
 from sparsetd.logs.checks import flags
 from sparsetd.metrics import mspbe
@@ -24,7 +26,8 @@ class TDScorer:
 
     A scikit-learn pipeline passes `X_next` to its last step's `score` without transforming it. This scorer calls the
     whole pipeline on X and X_next instead, and takes the projection on the features that its last step sees. In
-    `GridSearchCV` with metadata routing on, it is asked for X_next, ratio, discount and start by default.
+    `GridSearchCV` with metadata routing on, it is asked for X_next, ratio, discount and start by default. A fit that
+    diverged, or whose values cannot be right, has the score −∞, with a warning.
 
     Parameters
     ----------
@@ -64,21 +67,23 @@ class TDScorer:
         self, estimator: Any, X: Any, y: Any, X_next: Any, ratio: Any = None, discount: Any = None, start: Any = None
     ) -> float:
         """The score of `estimator` on the rows (X, y, X_next)."""
+        from sklearn.pipeline import Pipeline  # 40 ms that a fit need not wait for
+
+        steps = isinstance(estimator, Pipeline)
+        if is_lost(estimator[-1] if steps else estimator):
+            return -math.inf
         reward = np.asarray(y, dtype=np.float64)
         n = len(reward)
         gammas = column("discount", discount, n, default=self.gamma, high=1.0)
         ratios = column("ratio", ratio, n)
         value, after = estimator.predict(X), estimator.predict(X_next)
         if self.criterion == "bellman":
-            return 1.0 - float(
-                np.sum((ratios * (reward + gammas * after - value)) ** 2) / np.sum((ratios * reward) ** 2)
-            )
-        from sklearn.pipeline import Pipeline  # 40 ms that a fit need not wait for
-
-        features = estimator[:-1].transform(X) if isinstance(estimator, Pipeline) and len(estimator) > 1 else X
+            delta = reward + gammas * after - value
+            return share_explained(float(np.sum((ratios * delta) ** 2)), float(np.sum((ratios * reward) ** 2)))
+        features = estimator[:-1].transform(X) if steps and len(estimator) > 1 else X
         rows = features if sp.issparse(features) else np.asarray(features, dtype=np.float64)
         batch = Batch(rows, rows, reward, gammas, ratios, flags("start", start, n), np.ones(n))
-        return 1.0 - _error(batch, value, after) / _error(batch, np.zeros(n), np.zeros(n))
+        return share_explained(_error(batch, value, after), _error(batch, np.zeros(n), np.zeros(n)))
 
 
 def _error(batch: Batch, value: Array, after: Array) -> float:

@@ -111,11 +111,15 @@ class Comparison(Decision):
         }
 
     def plot(self, ax: Any = None) -> Any:
-        """The values with intervals that hold together: against the threshold of a family of rules, else by name."""
+        """The values with intervals that hold together: against the threshold of a family of rules, else by name.
+
+        A dashed line is the value of what was done.
+        """
         ends = [(name, self.values[name].value, self.values.interval(name)) for name in self.values]
+        done = ("what was done", self.evaluations[self.reference].behavior.value)
         if not self.thresholds:
-            return plots.forest(ends, ax, label="value of the policy", ours=len(ends))
-        return plots.band(self.thresholds, [v for _, v, _ in ends], [i for _, _, i in ends], ax)
+            return plots.forest(ends, ax, label="value of the policy", ours=len(ends), line=done)
+        return plots.band(self.thresholds, [v for _, v, _ in ends], [i for _, _, i in ends], ax, line=done)
 
     def sentence(self) -> str:
         """A sentence about the best policy, as far as the log can tell, and about those that it cannot judge."""

@@ -21,6 +21,8 @@ from sparsetd._tools.numbers import Numbers, exponent, ten
 Kind = Literal["linear", "whole", "log"]
 Shape = Literal["line", "area", "point", "bar", "text"]
 MARGIN = {"left": 42.0, "right": 16.0, "top": 12.0, "bottom": 46.0}
+LETTER = 0.023  # of the width of a chart: a digit on a phone, where the style sheet makes the letters this large
+BETWEEN = 62.0  # pixels from one tick to the next
 HEAD = 22.0  # height of the name of the upright axis, which stands above it: beside it a phone would cut it off
 SCALES = {"linear": "linear", "whole": "linear", "log": "log"}  # what matplotlib calls them
 OURS, OTHER = "#009e73", "0.6"
@@ -54,7 +56,9 @@ class Scale:
         power = 10.0 ** math.floor(math.log10(raw))
         step = next(m * power for m in (1, 2, 5, 10) if m * power >= raw)
         step = max(step, 1.0) if self.kind == "whole" else step
-        return [k * step for k in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+        found = [k * step for k in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+        # One number alone is no scale.
+        return found if len(found) > 1 or self.kind == "whole" or count > 8 else self.ticks(count + 1)
 
     def labels(self, ticks: Sequence[float]) -> tuple[list[str], str]:
         """The numbers at the ticks, and the power of ten, if any, that they leave to the name of the axis."""
@@ -110,8 +114,8 @@ class Mark:
 class Chart:
     """Axes with labels, and the marks drawn on them so far.
 
-    `rows` are names that stand at 0, 1, … beside the upright axis, in bold where they are ours; `ends` are names beside
-    the right ends of lines, with the value and the class of each.
+    `rows` are names that stand at 0, 1, … beside the upright axis, or `above` their marks, in bold where they are ours;
+    `ends` are names beside the right ends of lines, with the value and the class of each.
     """
 
     x_range: tuple[float, float]
@@ -125,6 +129,7 @@ class Chart:
     y_kind: Kind = "linear"
     left: float = MARGIN["left"]
     right: float = MARGIN["right"]
+    above: bool = False
     marks: list[Mark] = field(default_factory=list)
     rows: list[tuple[str, bool]] = field(default_factory=list)
     ends: list[tuple[str, float, str]] = field(default_factory=list)
@@ -133,20 +138,29 @@ class Chart:
         top = MARGIN["top"] + (HEAD if self.y_label else 0.0)
         self.y = Scale(*self.y_range, self.height - MARGIN["bottom"], top, self.y_kind)
         longest = max(map(len, self.y.labels(self.y.ticks(5))[0]), default=0)
-        self.x = Scale(*self.x_range, max(self.left, 12 + 9 * longest), self.width - self.right, self.x_kind)
+        left = max(self.left, 12 + LETTER * self.width * longest * bool(self.y_label))
+        self.x = Scale(*self.x_range, left, self.width - self.right, self.x_kind)
 
     def add(self, kind: Shape, x: Sequence[float], y: Sequence[float], css: str, tip: str = "", **more: Any) -> None:
         """Draw one more mark; without a tip it cannot be focused."""
         self.marks.append(Mark(kind, x, y, css, tip, **more))
 
-    def rule(self, css: str, x: float) -> None:
+    def rule(self, css: str, x: float, tip: str = "") -> None:
         """An upright line behind all other marks."""
-        self.marks.insert(0, Mark("line", (x, x), self.y_range, css))
+        self.marks.insert(0, Mark("line", (x, x), self.y_range, css, tip))
 
-    def svg(self) -> str:
-        """The chart as an `<svg>` element."""
-        head = f'<svg viewBox="0 0 {self.width:.0f} {self.height:.0f}" role="group" aria-label="{escape(self.title)}">'
-        return head + self._axes() + "".join(map(self._svg_mark, self.marks)) + self._end_names() + "</svg>"
+    def svg(self, css: str = "") -> str:
+        """The chart as an `<svg>` element; `--w` lets the style sheet give letters a size on the screen."""
+        head = f'<svg viewBox="0 0 {self.width:.0f} {self.height:.0f}" style="--w:{self.width:.0f}"'
+        head += f' role="group" aria-label="{escape(self.title)}"{f" class={css!r}" if css else ""}>'
+        return (
+            head
+            + self._axes()
+            + "".join(map(self._svg_mark, self.marks))
+            + self._row_names()
+            + self._end_names()
+            + "</svg>"
+        )
 
     def _svg_mark(self, mark: Mark) -> str:
         xs, ys = (mark.x, mark.y) if mark.kind == "text" else ([*map(self.x, mark.x)], [*map(self.y, mark.y)])
@@ -172,15 +186,14 @@ class Chart:
                 return _words(css, xs[0], ys[0], mark.tip, anchor)
 
     def _axes(self) -> str:
-        """Both axes; names of rows stand in the place of the upright one."""
-        left, base, x_ticks, y_ticks = self.x.start, self.y.start, self.x.ticks(), self.y.ticks(5)
+        """Both axes; names of rows may stand in the place of the upright one."""
+        left, base, y_ticks = self.x.start, self.y.start, self.y.ticks(5)
+        x_ticks = self.x.ticks(max(2, int((self.x.end - left) / BETWEEN)))
         (x_labels, x_power), (y_labels, y_power) = self.x.labels(x_ticks), self.y.labels(y_ticks)
         marks = [_straight("grid", at, base, at, self.y.end) for at in map(self.x, x_ticks)]
         marks += [_words("tick", self.x(v), base + 17, text) for v, text in zip(x_ticks, x_labels, strict=True)]
         marks.append(_straight("frame", left, base, self.x.end, base))
         marks.append(_words("axis", (left + self.x.end) / 2, self.height - 8, self.x_label + x_power))
-        for i, (name, ours) in enumerate(self.rows):
-            marks.append(_words("name strong" if ours else "name", left - 10, self.y(i) + 4, name, "end"))
         if not self.rows:
             marks += [_straight("grid", left, at, self.x.end, at) for at in map(self.y, y_ticks)]
             named = zip(y_ticks, y_labels, strict=True)
@@ -188,11 +201,19 @@ class Chart:
             marks.append(_words("axis", 2, HEAD - 6, self.y_label + y_power, "start"))
         return "".join(marks)
 
+    def _row_names(self) -> str:
+        """Names of rows, before the upright axis or above their marks, and before any line that crosses them."""
+        move, lift, anchor = (0, -11, "start") if self.above else (-10, 4, "end")
+        return "".join(
+            _words("name strong" if ours else "name", self.x.start + move, self.y(i) + lift, name, anchor)
+            for i, (name, ours) in enumerate(self.rows)
+        )
+
     def _end_names(self) -> str:
         """Names at the right ends of their lines and in their colours, moved apart where they would overlap."""
         ends = sorted(self.ends, key=lambda end: -end[1])
-        places = spread([self.y(value) for _, value, _ in ends], 12.0, self.y.end, self.y.start)
-        short = [name if len(name) <= 18 else f"{name[:16]}…" for name, _, _ in ends]
+        places = spread([self.y(value) for _, value, _ in ends], 16.0, self.y.end, self.y.start)
+        short = [name if len(name) <= 15 else f"{name[:14]}…" for name, _, _ in ends]
         told = zip(short, ends, places, strict=True)
         return "".join(_words(f"note {css}", self.x.end + 5, y + 4, name, "start") for name, (*_, css), y in told)
 
@@ -209,12 +230,15 @@ class Chart:
             elif mark.kind == "line":
                 style = "--" if "dash" in mark.css else "-"
                 wide = 3 if mark.css.startswith("whisker") else None
-                ax.plot(mark.x, mark.y, linestyle=style, linewidth=wide, color=mark.colour)
+                name = mark.tip if mark.css.endswith("dash") else ""
+                ax.plot(mark.x, mark.y, linestyle=style, linewidth=wide, color=mark.colour, label=name or None)
         ax.set(xscale=SCALES[self.x_kind], yscale=SCALES[self.y_kind], xlabel=self.x_label, ylabel=self.y_label)
         ax.set(xlim=self.x_range, ylim=self.y_range)
         if self.rows:
             ax.set_yticks(range(len(self.rows)), [name for name, _ in self.rows])
         self._draw_ends(ax)
+        if ax.get_legend_handles_labels()[1]:
+            ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), fontsize="small")  # above: it hides no mark
         return ax
 
     def _draw_ends(self, ax: Any) -> None:

@@ -23,6 +23,7 @@ from sparsetd.storage.atomic import regular_file, replace_file
 __all__ = ["OURS", "axes", "band", "forest", "frequencies", "history", "path", "ratios", "save_figure"]
 
 Row = tuple[str, float, tuple[float, float] | None]
+Line = tuple[str, float]
 
 
 def path(result: Any, names: Sequence[str] | None = None, ax: Any = None, labelled: int = 8) -> Any:
@@ -45,8 +46,12 @@ def path(result: Any, names: Sequence[str] | None = None, ax: Any = None, labell
     return pictures.path(result.rhos.tolist(), lines, [known[j] for j in largest]).draw(ax)
 
 
-def forest(rows: Sequence[Row], ax: Any = None, *, ours: int = 1, label: str = "value") -> Any:
+def forest(
+    rows: Sequence[Row], ax: Any = None, *, ours: int = 1, label: str = "value", line: Line | None = None
+) -> Any:
     """Draw estimates with their intervals, the first `ours` in colour; one wild row does not set the scale.
+
+    `line` is the name and the place of a dashed line, such as ("what was done", 0.7).
 
     Examples
     --------
@@ -56,13 +61,23 @@ def forest(rows: Sequence[Row], ax: Any = None, *, ours: int = 1, label: str = "
     """
     told = [(name, value, ends, "main" if k < ours else "") for k, (name, value, ends) in enumerate(rows)]
     shown = [v for _, value, ends in rows[: max(ours, 1)] for v in (value, *(ends or ())) if np.isfinite(v)]
-    drawn = pictures.intervals(told, label, shown).draw(ax)
+    name, at = line or ("", None)
+    drawn = pictures.intervals(told, label, shown, guide=at, named=name).draw(ax)
     drawn.locator_params(axis="x", nbins=5)
     return drawn
 
 
-def band(x: Sequence[float], y: Sequence[float], ends: Sequence[tuple[float, float]], ax: Any = None) -> Any:
+def band(
+    x: Sequence[float],
+    y: Sequence[float],
+    ends: Sequence[tuple[float, float]],
+    ax: Any = None,
+    *,
+    line: Line | None = None,
+) -> Any:
     """Draw a line with a band around it: values against thresholds, with intervals that hold together.
+
+    `line` is the name and the height of a dashed line, such as ("what was done", 0.7).
 
     Examples
     --------
@@ -72,7 +87,8 @@ def band(x: Sequence[float], y: Sequence[float], ends: Sequence[tuple[float, flo
     ('threshold', 'value of the policy')
     """
     low, high = zip(*ends, strict=True)
-    return pictures.band(x, y, low, high, ("threshold", "value of the policy", "")).draw(ax)
+    name, at = line or ("", 0.0)
+    return pictures.band(x, y, low, high, ("threshold", "value of the policy", ""), guide=name, height=at).draw(ax)
 
 
 def frequencies(table: Sequence[tuple[str, float]], threshold: float, ax: Any = None) -> Any:

@@ -11,6 +11,7 @@ from sparsetd.plots.chart import Chart, Kind, log_span, span
 
 Row = tuple[str, float, Any, str]  # name, value, interval (or None) and class
 ROW = 30.0  # height in pixels
+PHONE = 360.0  # width of a picture for a phone
 HUES = 6  # colours of lines; neighbours differ
 
 
@@ -21,20 +22,27 @@ def finite(interval: Any) -> tuple[float, ...]:
 
 
 def intervals(
-    rows: Sequence[Row], label: str, ends: Sequence[float], level: float = 0.95, guide: float | None = None
+    rows: Sequence[Row],
+    label: str,
+    ends: Sequence[float],
+    level: float = 0.95,
+    guide: float | None = None,
+    named: str = "",
+    narrow: bool = False,
 ) -> Chart:
-    """Values with their intervals, one row each; `ends` must be seen, and a dashed line stands at `guide`.
+    """Values with their intervals, one row each; `ends` must be seen, and the dashed line at `guide` is `named`.
 
-    A value far from all of them does not set the scale: on a page its row shows an arrow and the number.
+    A value far from all of them does not set the scale: on a page its row shows an arrow and the number. In a `narrow`
+    picture, for a phone, the names stand above their rows.
     """
     seen = [*ends, *([] if guide is None else [guide])]
     low, high = span(seen)
     room, known = 3.0 * (high - low), [v for _, value, interval, _ in rows for v in (value, *finite(interval))]
     near = [v for v in known if low - room <= v <= high + room]
-    height, longest = 62 + ROW * len(rows), max((len(name) for name, *_ in rows), default=0)
-    margin = max(162, 10 * longest + 16)  # a character of the large type on a phone is up to 10 wide
-    place, width = (len(rows) - 0.5, -0.5), max(580, margin + 260)
-    chart = Chart(span([*seen, *near]), place, label, "", "Estimates", width, height, left=margin)
+    margin = max(162, 9 * max((len(name) for name, *_ in rows), default=0) + 16)  # a bold letter is up to 9 wide
+    width, row, left = (PHONE, 1.6 * ROW, 14.0) if narrow else (max(580.0, margin + 260.0), ROW, margin)
+    place, tall = (len(rows) - 0.5, -0.7 if narrow else -0.5), 62 + row * len(rows)
+    chart = Chart(span([*seen, *near]), place, label, "", "Estimates", width, tall, left=left, above=narrow)
     written = Numbers.of(seen, (max(ends) - min(ends)) if ends else None)
     left, right = chart.x_range
     for i, (name, value, interval, css) in enumerate(rows):
@@ -47,7 +55,7 @@ def intervals(
                 chart.add("text", (at,), (chart.y(i) + 4,), "name middle", arrow)
         if not left <= value <= right:  # and the number of a point outside
             at, side = (chart.x.end - 12, "end") if value > right else (chart.x.start + 12, "start")
-            chart.add("text", (at,), (chart.y(i) - 7,), f"name {side}", written(value))
+            chart.add("text", (at,), (chart.y(i) + (4 if narrow else -7),), f"name {side}", written(value))
         told = f", {percent(level)} interval {' to '.join(map(written, ends))}" if ends else ""
         size = 6 if css == "main" else 4.5
         chart.add(
@@ -55,7 +63,7 @@ def intervals(
         )
         chart.rows.append((name, css == "main"))
     if guide is not None:
-        chart.rule("line main dash", guide)
+        chart.rule("line warm dash" if named else "line main dash", guide, named)
     return chart
 
 
@@ -65,7 +73,7 @@ def band(
     low: Sequence[float],
     high: Sequence[float],
     names: tuple[str, str, str],
-    size: tuple[float, float] = (580.0, 280.0),
+    size: tuple[float, float] = (460.0, 280.0),
     guide: str = "",
     height: float = 0.0,
 ) -> Chart:
@@ -95,7 +103,7 @@ def path(penalty: Sequence[float], lines: Mapping[str, Sequence[float]], named: 
     """Weights against the penalty, from strong to weak; the named ones in colour, with their names at the end."""
     ends = [v for series in lines.values() for v in series]
     across, up = (max(penalty), min(penalty)), span([0.0, *ends])
-    chart = Chart(across, up, "strength of the penalty", "weight", "Path", x_kind="log", right=126)
+    chart = Chart(across, up, "strength of the penalty", "weight", "Path", x_kind="log", right=150)
     at, written = min(range(len(penalty)), key=lambda i: penalty[i]), Numbers.of(ends)
     for name in sorted(lines, key=lambda name: abs(lines[name][at])):
         css = f"line main c{named.index(name) % HUES}" if name in named else "line off"
@@ -135,7 +143,7 @@ def fan(rows: Sequence[Mapping[str, Any]], unit: str = "") -> Chart:
     difference = f"difference to what was done{f', {unit}' if unit else ''}"
     names = ("strength Γ of an unrecorded cause", difference, "An unrecorded cause")
     ends = [v for row in rows for v in row["difference_interval"]]
-    chart, written = Chart((1.0, strength[-1]), span([0.0, *ends]), *names, 580, 300), Numbers.of(ends)
+    chart, written = Chart((1.0, strength[-1]), span([0.0, *ends]), *names, height=300), Numbers.of(ends)
     for key, css in (("difference_interval", "band"), ("difference_bounds", "band inner")):
         low, high = zip(*(row[key] for row in rows), strict=True)
         chart.add("area", strength, low, css, top=high)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from sparsetd._tools.numbers import Numbers, count, number, percent
@@ -18,6 +18,7 @@ from sparsetd.report.page import certainty, conditions, remedy, sureness
 from sparsetd.report.shell import SAY
 
 MOST_NAMED = 5  # policies whose values are told in words
+FEW_ACTIONS = 6  # so many fit into one table
 QUOTES = '"`'
 COMPARED = r"""("[^"]+"|`[^`]+`|[^\s<>=≤≥!]+)\s*[<>=≤≥!]+\s*"""  # a column and a sign in the text of a rule
 CAUSES = "What would have to be true"
@@ -25,32 +26,27 @@ CAUSES = "What would have to be true"
 
 def comparison(p: Payload) -> Document:
     """The document of `compare`."""
-    acts, robust = p.get("acts", {}), p.get("robustness", {})
-    deeds: list[Block] = []
-    for name in (r["name"] for r in p["values"]):
-        does = acts[name]["sentence"] if acts.get(name) else "It is what was done."
-        deeds.append(f"“{name}”: {does} {robust.get(name) or ''}".strip())
     sections = {
         "values": ("What is each policy worth?", _values(p)),
         "differences": ("How do they differ?", _differences(p)),
-        "does": ("What does each policy do?", deeds),
+        "does": ("What does each policy do?", _deeds(p)),
     }
     if p["groups"]:
         rows = [(f"{r['group']}: {r['name']}", r["value"], r["interval"], "main") for r in p["groups"]]
         title = f"For whom? Differences to {p['reference']}"
-        sections["groups"] = (title, [_estimates(p, rows, _difference(p), 0.0, "groups")])
+        sections["groups"] = (title, [_estimates(p, rows, _difference(p), "groups", 0.0)])
     for k, (name, places) in enumerate(p["where"].items()):
         title = f"Where does “{name}” act differently from “{p['reference']}”?"
         sections[f"where-{k}"] = (title, _places(places, f"“{p['reference']}”"))
     return Document(
-        question="Which policy is best?",
+        question="Which policy is best?" if len(p["values"]) > 1 else "What would the policy have been worth?",
         kind="comparison",
         lead=p["sentence"],
         cautions=p["warnings"],
         red="Do not rely on this policy's value.",
         words={
             "What they would have been worth": _worth(p),
-            "How sure that is": SAY["together"],
+            "How sure that is": SAY["together" if len(p["values"]) > 1 else "alone"],
             CAUSES: p.get("assumptions") or "",
             "What to do next": _next(p),
         },
@@ -102,47 +98,66 @@ def _worth(p: Payload) -> str:
     if not usable:
         return ""
     widths = [r["interval"][1] - r["interval"][0] for r in usable]
-    written, called = Numbers.of((v for r in usable for v in r["interval"]), min(widths)), p.get("called", {})
+    written = Numbers.of((v for r in usable for v in r["interval"]), min(widths))
     told = [
-        f"{called.get(r['name'], r['name'])}: {written(r['value'])} ({' to '.join(map(written, r['interval']))})"
-        for r in usable
+        f"{_called(p, [r['name']])}: {written(r['value'])} ({' to '.join(map(written, r['interval']))})" for r in usable
     ]
     if len(told) > MOST_NAMED:
         told = [f"from {told[0]} down to {told[-1]}"]
     what = f"{p['unit']} per episode" if p.get("unit") else "per episode"
     said = f"{'; '.join(told)}; {what}, with {percent(p['level'])} intervals."
-    return f"{said} Do not rely on {', '.join(called.get(name, name) for name in doubted)}." if doubted else said
+    return f"{said} Do not rely on {_called(p, doubted)}." if doubted else said
 
 
 def _next(p: Payload) -> str:
-    """The advice after a comparison: a trial of the best policy, or more data to tell the best apart."""
+    """The advice after a comparison: a trial of the best policy, if it is better than what was done, or more data."""
     if any(caution["severity"] == "red" for caution in p["warnings"]):
         return SAY["red_policies"]
-    if len(p["best_set"]) > 1:
-        names = ", ".join(p.get("called", {}).get(name, name) for name in p["best_set"])
-        return f"More episodes would tell these apart: {names}. {_until_then(p)}"
-    return SAY["trial"]
+    better = [name for name in p["best_set"] if min(p.get("to_done", {}).get(name, {}).get("interval") or (-1.0,)) > 0]
+    if len(p["best_set"]) == 1:
+        return SAY["trial"] if better else SAY["none_better"]
+    until = SAY["cheapest"].format(_called(p, better)) if better else SAY["until_then"]
+    if len(p["best_set"]) == len(p["values"]):
+        return f"More episodes would tell them apart. {until}"
+    return f"More episodes would tell these apart: {_called(p, p['best_set'])}. {until}"
 
 
-def _until_then(p: Payload) -> str:
-    """The advice among policies that may be best: none of them is taken that may be worse than what was done."""
-    sure = [name for name in p["best_set"] if min(p.get("to_done", {}).get(name, {}).get("interval") or (-1.0,)) > 0]
-    if not sure:
-        return "Until then keep to what was done: none of them is better than that beyond chance."
-    names = ", ".join(p["called"].get(name, name) for name in sure)
-    return (
-        f"Until then take the one that costs least of those that are better than what was done, beyond chance: {names}."
-    )
+def _called(p: Payload, names: Sequence[str]) -> str:
+    return ", ".join(p.get("called", {}).get(name, name) for name in names)
+
+
+def _deeds(p: Payload) -> list[Block]:
+    """What each policy does: a table of the shares of few actions, else a sentence; and what could explain it away."""
+    acts: dict[str, Payload] = {name: found for name, found in p.get("acts", {}).items() if found}
+    tabled = len({tuple(found["actions"]) for found in acts.values()}) == 1 and len(p["values"]) > 1
+    words: list[Block] = [f"“{r['name']}”: It is what was done." for r in p["values"] if r["name"] not in acts]
+    if tabled and len(next(iter(acts.values()))["actions"]) <= FEW_ACTIONS:
+        words = [*words, SAY["shares"], _shares(acts)]
+    else:
+        words += [f"“{name}”: {found['sentence']}" for name, found in acts.items()]
+    robust = {name: found["robustness"] for name, found in p.get("to_done", {}).items()}
+    # At Γ* = 1 chance alone explains the difference, as the table of the differences says already.
+    told = {name: found["sentence"] for name, found in robust.items() if found and found["gamma"] != 1.0}
+    return [*words, *(f"“{name}”: {sentence}" for name, sentence in told.items())]
+
+
+def _shares(acts: Mapping[str, Payload]) -> Table:
+    """The shares of the actions in the log, and under each policy in the same states."""
+    first = next(iter(acts.values()))
+    rows = [("What was done", first["logged"]), *((name, found["target"]) for name, found in acts.items())]
+    heads = ("", *(f"action {a}" if a.isdigit() else a for a in first["actions"]))
+    return Table(heads, [(name, *map(percent, shares)) for name, shares in rows])
 
 
 def _values(p: Payload) -> list[Block]:
     """The values with their intervals: against the threshold of a family of rules, else by name."""
     label, best = p.get("unit") or "value per episode", set(p["best_set"])
     rows = [(r["name"], r["value"], r["interval"], "main" if r["name"] in best else "") for r in p["values"]]
-    guide, done = rows[0][1], p.get("done")
+    done, line = p.get("done"), ("", 0.0)
     if done:
         rows.append(("What was done", done["value"], done["interval"], "warm"))
-    table = _estimates(p, rows, label, guide, "values")
+        line = ("what was done", done["value"])
+    table = _estimates(p, rows, label, "values", rows[-1][1], line[0])
     if not p.get("thresholds"):
         return [table]
     # A threshold whose value is not to be relied on would set the scale.
@@ -152,9 +167,8 @@ def _values(p: Payload) -> list[Block]:
     left = [f"{at:g}" for at, r in pairs if (at, r) not in shown]
     low, high = zip(*(r["interval"] for _, r in shown), strict=True)
     names = (_axis(p), label, "Value against the threshold")
-    line = ("what was done", done["value"]) if done else ("", 0.0)
-    size = (580.0, 280.0)
-    chart = pictures.band([at for at, _ in shown], [r["value"] for _, r in shown], low, high, names, size, *line)
+    points = [at for at, _ in shown], [r["value"] for _, r in shown]
+    chart = pictures.band(*points, low, high, names, guide=line[0], height=line[1])
     note = f"Not drawn, because the value is not to be relied on: threshold {', '.join(left)}."
     return [replace(table, drawing=figure(chart.svg(), "thresholds")), *([note] if left else [])]
 
@@ -167,11 +181,13 @@ def _axis(p: Payload) -> str:
     return f"{column.strip(QUOTES)}, threshold" if column and not others else "threshold"
 
 
-def _estimates(p: Payload, rows: Sequence[pictures.Row], label: str, guide: float, caption: str) -> Table:
+def _estimates(
+    p: Payload, rows: Sequence[pictures.Row], label: str, caption: str, guide: float, named: str = ""
+) -> Table:
     """The rows with their intervals; a policy that is not to be relied on does not set the scale."""
     wild = tuple(p.get("unjudged", ()))
     seen = [row for row in rows if not row[0].endswith(wild)]
-    return estimates(rows, p["level"], label, seen, guide, caption)
+    return estimates(rows, p["level"], label, seen, caption, guide, named)
 
 
 def _differences(p: Payload) -> list[Block]:
@@ -186,7 +202,12 @@ def _differences(p: Payload) -> list[Block]:
         gamma = f"above {robust['tried']:g}" if robust["gamma"] is None else number(robust["gamma"])
         strengths.append((*row, gamma))
     first = replace(beside, heads=("Less what was done", *beside.heads[1:], "Γ*"), rows=strengths)
-    found: list[Block] = [SAY["to_done"], first] if strengths else []
+    found: list[Block] = []
+    if strengths:
+        told = ("to_done", *(("at_once",) if len(strengths) > 1 else ()), "gamma_star")
+        found = [" ".join(SAY[name] for name in told), first]
+    if not p["differences"]:
+        return found
     return [*found, folded("All pairs", html(note) + html(pairs))] if p.get("thresholds") else [*found, note, pairs]
 
 
@@ -233,7 +254,10 @@ def policy_text(policy: Payload) -> str:
 def _policy(policy: Payload) -> list[Block]:
     """The rule, the table that decides, and what was usually done, by which the rule limits the choice."""
     usual = folded("What was usually done", f"<p>{SAY['habit']}</p>{_scores(policy, 'habit').html()}")
-    return [policy["words"], SAY["scores"], _scores(policy, "scores"), usual]
+    scores, n = _scores(policy, "scores"), len(policy["actions"])
+    if n > FEW_ACTIONS:  # a table as wide as this one would push everything else off the page
+        scores = replace(scores, drawing=folded(f"The scores of {n} actions", scores.html()))
+    return [policy["words"], SAY["scores"], scores, usual]
 
 
 def _scores(policy: Payload, key: str) -> Table:

@@ -195,12 +195,22 @@ def pair(*figures: str) -> Html:
 
 
 def estimates(
-    rows: Sequence[pictures.Row], level: float, label: str, seen: Sequence[pictures.Row], guide: float, caption: str
+    rows: Sequence[pictures.Row],
+    level: float,
+    label: str,
+    seen: Sequence[pictures.Row],
+    caption: str,
+    guide: float,
+    named: str = "",
 ) -> Table:
-    """Values with their intervals; those of the rows `seen` are all in the picture, with a dashed line at `guide`."""
+    """Values with their intervals; those of the rows `seen` are all in the picture, with a dashed line at `guide`.
+
+    The picture is drawn twice, the second time for phones.
+    """
     ends = [v for _, value, interval, _ in seen for v in (value, *pictures.finite(interval))]
     numbers = Numbers.of([*ends, guide], max(ends) - min(ends) if ends else None)
     written = numbers if guide else numbers.signed
     told = [(name, written(v), " to ".join(map(written, pictures.finite(ends)))) for name, v, ends, _ in rows]
-    drawing = pictures.intervals(rows, label, ends, level, guide).svg()
-    return Table(("", label.capitalize(), f"{percent(level)} interval"), told, drawing=figure(drawing, caption))
+    wide, narrow = (pictures.intervals(rows, label, ends, level, guide, named, narrow) for narrow in (False, True))
+    drawing = figure(wide.svg("wide") + narrow.svg("narrow"), caption)
+    return Table(("", label.capitalize(), f"{percent(level)} interval"), told, drawing=drawing)

@@ -21,6 +21,7 @@ from sparsetd.report.shell import SAY, TEXTS
 from sparsetd.storage.atomic import replace_file
 
 HIDDEN = "What if something unrecorded drove the actions?"
+LEAP = 10.0  # times as wide as the range before
 SHAPES = 6  # columns whose shapes are drawn
 STRAIGHT = 0.95  # a shape is straight if its correlation with the column is at least this
 SHAPELESS = ("misspecified", "unobserved_state")  # cautions that say that the model has the wrong shape
@@ -43,7 +44,9 @@ def evaluation(p: Payload) -> Document:
     """The answer in five sentences, from what the policy does to what to do next, and what it rests on."""
     written, hidden = answers(p), p.get("confounding")
     unit = f"{p['unit']}, " if p.get("unit") else ""
-    bounds = {"hidden": (HIDDEN, [hidden["sentence"], _bounds(hidden, p.get("unit") or "")])} if hidden else {}
+    bounds = (
+        {"hidden": (HIDDEN, [hidden["sentence"], *_bounds(hidden["bounds"], p.get("unit") or "")])} if hidden else {}
+    )
     return Document(
         question=f"What would the policy “{p['target']}” have been worth?",
         kind="evaluation",
@@ -58,7 +61,7 @@ def evaluation(p: Payload) -> Document:
             "What it would have been worth": _comparison(p),
             "How sure that is": sureness(p),
             "What would have to be true": conditions(p),
-            "What to do next": remedy(p["warnings"]) or SAY["look_within" if hidden else "look"],
+            "What to do next": _next(p),
         },
         sections={
             **bounds,
@@ -68,6 +71,13 @@ def evaluation(p: Payload) -> Document:
         },
         settings=p.get("settings", {}),
     )
+
+
+def _next(p: Payload) -> str:
+    """The remedy of the worst caution; with bounds below, only a red one says more than to look at these."""
+    if p.get("confounding") and p["severity"] != "red":
+        return SAY["look_within"]
+    return remedy(p["warnings"]) or SAY["look"]
 
 
 def conditions(p: Payload) -> str:
@@ -112,15 +122,19 @@ def _comparison(p: Payload) -> str:
     return f"{first} The {change} is beyond chance: the policy is {kind} than what was done."
 
 
-def _bounds(found: Payload, unit: str) -> Table:
+def _bounds(rows: Sequence[Payload], unit: str) -> list[Block]:
     """The least and the greatest difference for every strength of an unrecorded cause."""
-    signed = Numbers.of(v for row in found["bounds"] for v in row["difference_interval"]).signed
-    rows = []
-    for row in found["bounds"]:
+    widths = [row["difference_interval"][1] - row["difference_interval"][0] for row in rows]
+    signed, told = Numbers.of((v for row in rows for v in row["difference_interval"]), min(widths)).signed, []
+    for row in rows:
         ends = (" to ".join(map(signed, row[f"difference_{key}"])) for key in ("bounds", "interval"))
-        rows.append((f"Γ = {row['confounding']:g}", *ends))
-    drawing = figure(pictures.fan(found["bounds"], unit).svg(), "fan")
-    return Table(("Strength", "Difference to what was done", "With chance"), rows, drawing=drawing)
+        told.append((f"Γ = {row['confounding']:g}", *ends))
+    # A range that leaps would set the scale, so that the others would be a line.
+    n = next((i for i in range(2, len(rows)) if widths[i] > LEAP * widths[i - 1]), len(rows))
+    wild = ", ".join(f"{row['confounding']:g}" for row in rows[n:])
+    drawing = figure(pictures.fan(rows[:n], unit).svg(), "fan")
+    table = Table(("Strength", "Difference to what was done", "With chance"), told, drawing=drawing)
+    return [table, *([f"Not drawn, because the range is far wider: Γ = {wild}."] if wild else [])]
 
 
 def answers(p: Payload) -> Numbers:
@@ -182,7 +196,7 @@ def certainty(p: Payload) -> list[Block]:
     off = mean is not None and not 0.75 <= mean <= 1.33
     return [
         Table(("", "", ""), [(v.name, v.figure, v.word) for v in cards], drawing=f'<div class="cards">{drawn}</div>'),
-        estimates(rows, p["level"], label, rows[:3], p["value"], "forest"),
+        estimates(rows, p["level"], label, rows[:3], "forest", p["value"]),
         *([SAY["unsettled"]] if any(name == "Boosted trees" and r["value"] is None for name, r, _ in named) else []),
         *([SAY["weights"].format(number(mean))] if off else []),
         pair(figure(_ratios(p), "ratios"), figure(agreed and pictures.agreement(agreed).svg(), "agreement")),

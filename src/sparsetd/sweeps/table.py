@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from sparsetd._tools.frames import Framed, frame
+from sparsetd.estimators.validation import check_parameters
 from sparsetd.plots import draw
 from sparsetd.system import Array
 
@@ -34,6 +36,7 @@ class Sweep(Framed):
     >>> table = sweep(TDC(gamma=0.9), {'step_size': [0.01, 0.1]}, random_walk(gamma=0.9), n_rows=500, n_jobs=1)
     >>> table
     Sweep of TDC over step_size: 2 runs
+    TDC is best at the largest step_size of the grid, 0.1: try larger values too.
     >>> table.to_frame().shape
     (2, 6)
     >>> [row['step_size'] for row in table.best()]
@@ -49,7 +52,8 @@ class Sweep(Framed):
 
     def __repr__(self) -> str:
         methods = ", ".join(dict.fromkeys(row["method"] for row in self.rows))
-        return f"Sweep of {methods} over {', '.join(self.parameters) or 'nothing'}: {len(self)} runs"
+        what = f"Sweep of {methods} over {', '.join(self.parameters) or 'nothing'}: {len(self)} runs"
+        return "\n".join([what, *self.edges()])
 
     def to_frame(self) -> Any:
         """One row per run, as a pandas (or polars) frame."""
@@ -77,6 +81,21 @@ class Sweep(Framed):
     def best(self, by: str | None = None) -> list[Row]:
         """The setting of each method with the best mean over seeds (the first of equals)."""
         return _best_of(self.means(by), "method", self._metric(by))
+
+    def edges(self, by: str | None = None) -> list[str]:
+        """A sentence for each parameter whose best value is the first or the last of its grid: it may go on there.
+
+        Nothing is said where the parameter can have no value beyond, such as λ above 1.
+        """
+        found: dict[tuple[str, str, float], list[str]] = {}
+        means = self.means(by)
+        for best in _best_of(means, "method", self._metric(by)):
+            own = [m for m in means if m["method"] == best["method"]]
+            for name in self.parameters if np.isfinite(best["mean"]) else ():
+                as_good = {m.get(name) for m in own if m["mean"] == best["mean"]}
+                if len(as_good) == 1 and (end := _end(name, best.get(name), [m.get(name) for m in own])):
+                    found.setdefault((name, end, best[name]), []).append(best["method"])
+        return [_beyond(methods, *where) for where, methods in found.items()]
 
     def plot(self, parameter: str, by: str | None = None, ax: Any = None) -> Any:
         """Sensitivity: the metric against one parameter, the others at their best for each of its values.
@@ -144,6 +163,29 @@ class Sweep(Framed):
         return {"method": group[0]["method"], **told, "mean": mean, "half": half, "failed": failed, "seeds": len(group)}
 
 
+def _end(name: str, best: Any, tried: Iterable[Any]) -> str:
+    """Which end of the numbers that were tried the best one is; "" where it is none, or where nothing lies beyond."""
+    numbers = {value for value in tried if isinstance(value, (int, float)) and not isinstance(value, bool)}
+    if len(numbers) < 2 or best not in (min(numbers), max(numbers)):
+        return ""
+    end, sign = ("smallest", -1) if best == min(numbers) else ("largest", 1)
+    return end if any(_allows(name, best + sign * step) for step in (1.0, 1e-6 * (abs(best) or 1.0))) else ""
+
+
+def _allows(name: str, value: float) -> bool:
+    try:
+        check_parameters({name: value})
+    except ValueError:
+        return False
+    return bool(np.isfinite(value))
+
+
+def _beyond(methods: list[str], name: str, end: str, value: float) -> str:
+    several, further = len(methods) > 1, "smaller" if end == "smallest" else "larger"
+    who = f"{', '.join(methods[:-1])} and {methods[-1]} are" if several else f"{methods[0]} is"
+    return f"{who} best at the {end} {name} of the grid, {value:.3g}: try {further} values too."
+
+
 def _best_of(means: list[Row], each: str, name: str) -> list[Row]:
     """The row with the best mean among neighbours that agree in the column `each` (the first of equals)."""
     sign = -1.0 if name in LARGER_IS_BETTER else 1.0
@@ -166,9 +208,8 @@ def _line(ax: Any, x: Array, mean: Array, half: Array, label: str) -> Any:
     Such a band is symmetric in the logarithm, m exp(±h/m), which is m ± h where h is small.
     """
     (line,) = ax.plot(x, mean, marker="o", ms=3, label=label)
-    positive = np.all(mean > 0)
     factor = np.exp(np.minimum(half / np.where(mean > 0, mean, 1.0), 50.0))
-    low, high = (mean / factor, mean * factor) if positive else (mean - half, mean + half)
+    low, high = (mean / factor, mean * factor) if np.all(mean >= 0) else (mean - half, mean + half)
     ax.fill_between(x, low, high, alpha=0.2, color=line.get_color(), lw=0)
     return line.get_color()
 
