@@ -141,7 +141,8 @@ class Streaming:
 
         In a pause the caller may look at the state. The constants of the run are put together once.
         """
-        if len(state.record) != RECORD or (state.lazy is not None and state.lazy.get("layout") != LAYOUT):
+        older = state.lazy is not None and state.lazy.get("layout") != LAYOUT
+        if older or len(state.record) != RECORD or "places" not in vars(state):
             raise ValueError(  # the kernels do not check bounds, so a wrong layout would crash the process
                 "The state of this stream comes from another version, which kept other numbers: remove its checkpoint, "
                 "and fit anew."
@@ -156,11 +157,10 @@ class Streaming:
         rows = (batch.phi, batch.phi_next)
         if name in LAZY:
             rows = tuple(map(lazily().rows_of, rows))
+            state.enter()
         else:
             state.leave()
-        take, laid_out = taker(name, self, state, system), batch.is_sparse and name not in LAZY
-        # Sparse rows that are laid out densely come in blocks of 32 MB.
-        at_once, done = max(1, 2**22 // batch.n_features) if laid_out else len(batch), 0
+        take, at_once, done = taker(name, self, state, system), _at_once(batch, name in LAZY), 0
         for pause in pauses:
             while done < pause and not state.diverged:
                 self._rotate(state)
@@ -168,6 +168,8 @@ class Streaming:
                 due = at_once if units is None else units.until_due(state.t)
                 stop = min(pause, done + self._until_rotation(state.t), done + due, done + at_once)
                 phi = [_part(given, done, stop, state.x.dtype) for given in rows]
+                if name in LAZY:
+                    phi = list(lazily().placed(state.places, *phi))
                 if units is not None:
                     units.observe(phi[0], state.t)
                     with np.errstate(all="ignore"):  # the kernels stop at what is not finite
@@ -205,10 +207,11 @@ class Streaming:
         costs nothing.
         """
         del table, penalty, factor
-        coef = np.empty(state.x.shape[1], state.x.dtype)
-        last = coef if brief and self.average == "none" else np.empty_like(coef)
-        aux = None if brief or len(state.x) == 1 else np.empty_like(coef)
-        y = None if brief or state.y is None else np.empty_like(state.y)
+        d, kind = state.x.shape[1], state.x.dtype
+        coef = np.zeros(d, kind)
+        last = coef if brief and self.average == "none" else np.zeros(d, kind)
+        aux = None if brief or len(state.x) == 1 else np.zeros(d, kind)
+        y = None if brief or state.y is None else np.zeros(state.y.shape, kind)
         for at, part in state.parts():
             point, dual = part.primal, None if brief else part.dual
             x, mean_y = self._averaged(part, point, dual)
@@ -281,6 +284,13 @@ def steps(step_size: float | Schedule, first: int, count: int) -> Array:
 def _of_vectors(values: Any, dual: float = 0.0) -> Array:
     """The numbers of (w, θ), with 0 for w in a system of θ alone, and those of y1 and y2."""
     return np.array([*([0.0] * (2 - len(values))), *values, dual, dual], dtype=np.float64)
+
+
+def _at_once(batch: Batch, lazy: bool) -> int:
+    """Rows in a block: those laid out densely take 32 MB, and the places of lazy ones stay in the cache."""
+    if not (batch.is_sparse or lazy):
+        return len(batch)
+    return max(1, 2**18 * len(batch) // max(batch.n_entries, 1) if lazy else 2**22 // batch.n_features)
 
 
 def _part(rows: Any, first: int, stop: int, dtype: Any) -> Any:

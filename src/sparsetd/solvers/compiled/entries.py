@@ -310,32 +310,32 @@ def _awakened(s, past, j, how, here, law, out, i):
 
 @kernel
 def materialise(s, past, how, first, out):
-    """Write x and Σωx of the lines from `first` on into lines of 8; the state is left alone.
+    """Write x and Σωx of the lines from `first` on into `out`, a row for each vector; the state is left alone.
 
     `how` is whether lines are wide, crossings are searched for, and thresholds differ between features.
     """
-    s, past, out = borrow(s, 0), borrow(past, 4), borrow(out, 8)
+    s, past, out, line = borrow(s, 0), borrow(past, 4), borrow(out, 0), np.zeros((1, 8))
     here, law = load(s.scalar, F, 0), asleep.law_of(s, float(s.counter[SINCE]))
-    for i in range(len(out)):
-        _awakened(s, past, first + i, how, here, law, out, i)
+    for i in range(out.shape[1]):
+        _awakened(s, past, first + i, how, here, law, line, 0)
+        for b in range(len(s.slots)):
+            out[V + b, i], out[R + b, i] = line[0, V + b], line[0, R + b]
 
 
 @kernel
 def flush(s, past, origin, how, sums):
-    """Bring every line that was seen up to date, count the norms anew and begin all scalars afresh; the sums are moved
-    to `sums`, in the order of `seen`, where it has room for them."""
+    """Bring every line up to date, count the norms anew and begin all scalars afresh; the sums are moved to `sums` if
+    it has room for them."""
     s, past, origin, sums, moves = borrow(s, 0), borrow(past, 4), borrow(origin, 0), borrow(sums, 0), len(sums) > 0
     here, law, marks = load(s.scalar, F, 0), asleep.law_of(s, float(s.counter[SINCE])), WIDE if how[0] else NARROW
     line, norms, counter = s.line, s.norms, s.counter
     norms[:, MOVED] = norms[:, asleep.ALONG] = 0.0
-    for i in range(counter[asleep.SEEN]):
-        fetch_ahead(line, s.seen, np.uint64(i), (marks.width + 4) // 8)
-        j = np.int64(s.seen[i])
+    for j in range(counter[asleep.SEEN]):
         _awakened(s, past, j, how, here, law, line, j)
         line[j, marks.born] = asleep.FIRST
         for b in range(len(s.slots)):
             if moves:
-                sums[b, i], line[j, R + b] = line[j, R + b], 0.0
+                sums[b, j], line[j, R + b] = line[j, R + b], 0.0
             start = origin[b, j] if b < len(origin) else 0.0
             moved = line[j, b] - start
             norms[b, MOVED] += moved * moved
