@@ -15,11 +15,18 @@ from hypothesis import strategies as st
 from sparsetd import ROTD, TDC, operators, penalties, solvers, system
 from sparsetd.estimators import RDATD
 from sparsetd.solvers import lazy as lazy_states
+from sparsetd.solvers import state as states
 from sparsetd.solvers.compiled.awake import Hot
 from sparsetd.solvers.compiled.crossings import _search
 from sparsetd.solvers.compiled.law import Lines
 from sparsetd.storage.cache import Checkpoint
 from sparsetd.system import Batch
+
+
+@pytest.fixture(autouse=True)
+def few_features_have_places_too(monkeypatch):
+    monkeypatch.setattr(states, "FEW", 0)
+
 
 D = 40
 NOTHING = penalties.NoPenalty()

@@ -18,6 +18,12 @@ from sparsetd.solvers.compiled.law import GENERATION, Lines
 from sparsetd.solvers.lazy import aligned_zeros
 from sparsetd.system import Batch, Table, TraceCarry, trace_weights
 
+
+@pytest.fixture(autouse=True)
+def few_features_have_places_too(monkeypatch):
+    monkeypatch.setattr(states, "FEW", 0)
+
+
 N_FEATURES = 40
 NORMS = {2: 2, 1: np.inf}  # the norm of the dual ball by the norm of the fit
 SCHEDULES = {
@@ -228,6 +234,22 @@ def test_features_are_kept_in_the_order_in_which_they_come(given):
     assert places.count < WIDE / 2
     for one, other in zip(problem.lazy(), problem.lazy(1, 2, 33, look=True), strict=True):
         assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("given", AT_ZERO, ids=str)
+def test_few_features_stay_in_their_own_order(given, monkeypatch):
+    monkeypatch.setattr(states, "FEW", WIDE)
+    problem = Problem(seed=14, n=80, d=WIDE, at_zero=True, **given)
+    problem.check()
+    assert not problem.state.places
+
+
+def test_features_that_are_not_zero_from_the_start_have_the_first_places():
+    problem = Problem(seed=15, n=80, d=WIDE, saddle=False, **FREE)
+    problem.x[:, np.arange(WIDE) % 50 != 3] = 0.0
+    problem.check()
+    assert problem.state.places.names[: WIDE // 50].tolist() == list(range(3, WIDE, 50))
+    assert problem.state.count < WIDE / 2
 
 
 @pytest.mark.parametrize("damping", [(0.5, 0.0), (20.0, 0.0), (30.0, 3.0)])

@@ -72,6 +72,8 @@ def _lent(array: Array, dtype: Any) -> Array:
 
 def placed(places: Places, phi: Rows, phi_next: Rows) -> tuple[Rows, Rows]:
     """Rows with the places of their features; the places of a φ' that is the next φ are written once for both."""
+    if not places:
+        return phi, phi_next
     ends, shift = (phi.indptr, phi_next.indptr), phi_next.indices.ctypes.data - phi.indices.ctypes.data
     follows = np.array_equal(ends[1][:-1] + shift // phi.indices.itemsize, ends[0][1:])
     at = int(ends[0][1 if follows else -1] - ends[0][0])
@@ -108,17 +110,21 @@ def taker(name: str, solver: Any, state: Any, system: Any) -> Callable[[Stream],
     named = hashlib.sha256(system.factor.tobytes()).hexdigest() if weighed else None
     key = repr((solver.average != "none", _constant(solver), fixed.l1.tolist(), fixed.l2.tolist(), named))
 
+    step, more = None, ()
+
     def take(rows: Stream) -> int:
+        nonlocal step, more
         if state.lazy is None or (state.lazy["pass"], state.lazy["key"]) != (name, key):
             state.rest()
             state.apply_pending()
             begun = {"pass": name, "key": key, "layout": LAYOUT, "settled": state.t}
-            state.lazy = begun | begin(solver, state, system)
-        step, more = step_of(solver, state, system)
+            state.lazy, step = begun | begin(solver, state, system), None
+        if step is None:
+            step, more = step_of(solver, state, system)
         taken = 0
         while True:
             s = kind(*state.lazy["lines"])
-            s.counter[law.SEEN] = state.places.count
+            s.counter[law.SEEN] = state.count
             taken = int(step(rule, rows, taken, s, *more))
             if not s.counter[law.FULL]:
                 return taken
@@ -184,7 +190,7 @@ def _special(state: Any, system: Any) -> tuple[Array, Array]:
 
 def _known(state: Any, vectors: list[Array]) -> list[Array]:
     """Vectors of the features that have a place."""
-    return [v[: state.places.count] for v in vectors]
+    return [v[: state.count] for v in vectors]
 
 
 def _widened(s: Any, more: int) -> Any:
@@ -215,7 +221,7 @@ def _begin_entries(solver: Any, state: Any, system: Any) -> dict[str, Any]:
     scalar[F] = chain[0] = chain[2 * law.FIRST] = 1.0
     _fill(line, V, vectors)
     _fill(line, R, totals)
-    line[: state.places.count, marks.born] = law.FIRST
+    line[: state.count, marks.born] = law.FIRST
     if bent:
         line[special, marks.front] = factors - 1.0
     lane, slots = _constants_of_lanes(system, bent, k, n, summed, constant), _slots(k, n)
@@ -315,7 +321,7 @@ def _sleeping(state: Any, lazy: dict[str, Any], s: Hot, special: tuple[Array, Ar
     begun, room = any(values.any() for values in sums), 8 * ROOM
     vectors = [(-v if b < k else v).astype(np.float64) for b, v in enumerate(sums)]
     s.active[LEVEL] = l1 * mass
-    s.counter[law.SEEN] = state.places.count
+    s.counter[law.SEEN] = state.count
     if begun:
         active = [np.abs(v) > mass * weight for v, weight in zip(vectors[:k], l1, strict=False)]
         _fill(s.line, V, vectors)
@@ -333,7 +339,7 @@ def _sleeping(state: Any, lazy: dict[str, Any], s: Hot, special: tuple[Array, Ar
 
 def _heated(state: Any, s: Hot, special: Array, factors: Array) -> Hot:
     """The special coordinates made hot, and after them those of the trace."""
-    trace = np.zeros(state.places.count) if state.trace is None else state.trace[0, : state.places.count]
+    trace = np.zeros(state.count) if state.trace is None else state.trace[0, : state.count]
     names = np.concatenate([special, np.setdiff1d(np.flatnonzero(np.abs(trace) > TRACE_TOL), special)])
     n = len(names)
     s = _widened(s, n)

@@ -12,6 +12,7 @@ from sparsetd.solvers.compiled.rules import REACH, RECORD, ROWS, SCALE
 from sparsetd.solvers.units import OFF_CENTRE, UNEVEN, Units
 from sparsetd.system import Array, TraceCarry
 
+FEW = 2**14  # features: so many are as near in their own order as in that in which they come
 SWEEP = 2**15  # features at a time when all are visited: large enough that a call for each part does not matter
 LAYOUT = 8  # version of the layout of lazy states: a pickle may hold another one
 EARLY = 1024  # a change of units within so many rows forgets everything learned in the bad units
@@ -39,23 +40,25 @@ class Places:
     """Where the features of sparse rows are kept: in the order in which they came, so that memory follows these alone.
 
     `of` is 1 + the place of a feature, or 0 where it has none yet; `names` are the features in the order of their
-    places. Without entries all features are in their own order.
+    places. Without entries there are no places: all features are in their own order.
     """
 
-    of: Array = field(default_factory=lambda: np.zeros((0, 1), np.int32))
-    names: Array = field(default_factory=lambda: np.zeros(0, np.int32))
+    of: Array
+    names: Array
     count: int = 0
 
     @classmethod
-    def begun(cls, n_features: int, known: bool) -> Places:
-        """Places for so many features; all of them are taken, in order, if something is known of them."""
-        new = cls(np.zeros((n_features, 1), np.int32), np.zeros(n_features, np.int32))
-        if known:
-            new.find(np.arange(n_features))
-        return new
+    def none(cls, n_features: int = 0) -> Places:
+        """Places for so many features, of which none is taken."""
+        return cls(np.zeros((n_features, 1), np.int32), np.zeros(n_features, np.int32))
+
+    def __bool__(self) -> bool:
+        return len(self.names) > 0
 
     def find(self, features: Array) -> Array:
         """The places of distinct features, which get one if they have none."""
+        if not self:
+            return features
         new = features[self.of[features, 0] == 0]
         first, self.count = self.count, self.count + len(new)
         self.names[first : self.count], self.of[new, 0] = new, np.arange(first + 1, self.count + 1)
@@ -63,7 +66,7 @@ class Places:
 
     def spread(self, v: Any) -> Any:
         """An array by places as one by features, in which those without a place are all alike."""
-        if not isinstance(v, np.ndarray):
+        if not (self and isinstance(v, np.ndarray)):
             return v
         out = np.empty_like(v)
         out[...] = v[..., -1:]
@@ -94,7 +97,7 @@ class StreamState:
     lazy: dict[str, Any] | None = None
     more: dict[str, Array] = field(default_factory=dict)
     units: Units | None = None
-    places: Places = field(default_factory=Places)
+    places: Places = field(default_factory=Places.none)
 
     @property
     def primal(self) -> Array:
@@ -102,11 +105,12 @@ class StreamState:
         if self._moved:
             x = np.zeros(self.x.shape, self.x.dtype)
             for at, part in self.parts():
-                x[:, at] = part.primal
+                for whole, values in zip(x, part.primal, strict=True):
+                    write(whole, at, values)
             return x
         x = np.asarray(self.pending[0] * self.x, dtype=self.x.dtype)
         x = x if self.units is None else self.units.coefficients(x)
-        return self.places.spread(x) if len(self.places.of) else x
+        return np.asarray(self.places.spread(x))
 
     @property
     def dual(self) -> Array | None:
@@ -114,7 +118,7 @@ class StreamState:
         self.settle()
         y = None if self.y is None else np.asarray(self.pending[1] * self.y, dtype=self.y.dtype)
         y = y if y is None or self.units is None else self.units.coefficients(y)
-        return self.places.spread(y) if len(self.places.of) else y
+        return None if y is None else np.asarray(self.places.spread(y))
 
     @property
     def _moved(self) -> bool:
@@ -125,14 +129,18 @@ class StreamState:
         """Features and the state of these in plain arrays, some at a time; what is left out is zero."""
         if self.units is not None and self.units.constant >= 0:  # the means of all features go into the intercept
             self.settle()
+        if not (self._moved or self.places):
             return iter([(slice(None), self)])
-        if not len(self.places.of):
-            return iter([(slice(None), self)])
-        return ((self.places.names[at], part) for at, part in self._parts())
+        return ((self.places.names[at] if self.places else at, part) for at, part in self._parts())
+
+    @property
+    def count(self) -> int:
+        """How many features there are, or have a place."""
+        return self.places.count if self.places else self.x.shape[1]
 
     def _parts(self) -> Iterator[tuple[slice, StreamState]]:
-        for first in range(0, self.places.count, SWEEP):
-            at = slice(first, min(first + SWEEP, self.places.count))
+        for first in range(0, self.count, SWEEP):
+            at = slice(first, min(first + SWEEP, self.count))
             if self._moved:
                 yield at, lazily().part(self, at)
             else:
@@ -155,7 +163,7 @@ class StreamState:
             pending=np.ones(2),
             trace=None,
             lazy=None,
-            places=Places(),
+            places=Places.none(),
             more={name: values[:, at] for name, values in self.more.items()} | more,
             units=None if self.units is None else self.units.columns(at),
         )
@@ -189,10 +197,7 @@ class StreamState:
     def settled(self) -> StreamState:
         """A copy of the state in plain arrays and with features in their own order, as a file holds it."""
         self.settle()
-        plain = replace(self, lazy=None, places=Places())
-        if not len(self.places.of):
-            return plain
-        spread = self.places.spread
+        plain, spread = replace(self, lazy=None, places=Places.none()), self.places.spread
         plain.x, plain.y, plain.trace, plain.origin = map(spread, (self.x, self.y, self.trace, self.origin))
         plain.totals, plain.earlier = (
             Totals(spread(sums.x), spread(sums.y), sums.weight) for sums in (self.totals, self.earlier)
@@ -203,10 +208,16 @@ class StreamState:
         return plain
 
     def enter(self) -> None:
-        """Keep features in the order in which they come, or in their own if something is known of them."""
-        if not len(self.places.of):
-            known = self.t > 0 or self.x.any() or (self.y is not None and self.y.any())
-            self.places = Places.begun(self.x.shape[1], bool(known))
+        """Keep features in the order in which they come, from the first row on, unless they are few."""
+        d = self.x.shape[1]
+        if self.places or self.t > 0 or d <= FEW:
+            return
+        self.places, vectors = Places.none(d), [v for v in (self.x, self.y, self.origin) if v is not None]
+        if any(v.any() for v in vectors[:2]):  # those that are not zero are known already
+            known = np.flatnonzero(np.any([v.any(axis=0) for v in vectors], axis=0))
+            self.places.find(known)
+            for v in vectors:
+                v[:, : len(known)], v[:, len(known) :] = v[:, known], 0.0
 
     def rest(self) -> None:
         """Go on in the dense arrays."""
@@ -216,7 +227,7 @@ class StreamState:
     def leave(self) -> None:
         """Go on in the dense arrays, with features in their own order."""
         self.rest()
-        if len(self.places.of):
+        if self.places:
             vars(self).update(vars(self.settled()))
 
     def apply_pending(self) -> None:
@@ -263,6 +274,14 @@ def lazily() -> Any:
     from sparsetd.solvers import lazy
 
     return lazy
+
+
+def write(out: Array, at: Any, values: Array) -> None:
+    """out[at] = values, for a slice or the names of features."""
+    if isinstance(at, slice):
+        out[at] = values
+    else:
+        lazily().law.scatter(out[:, None], at, values)
 
 
 def room_for_a_step() -> tuple[Array, Array, Array]:

@@ -21,7 +21,7 @@ from sparsetd.solvers import plain
 from sparsetd.solvers.compiled import dense as dense_pass
 from sparsetd.solvers.compiled.points import Constants, Stream
 from sparsetd.solvers.compiled.rules import GX, GY, MASS, RECORD, WEIGHT, Fixed
-from sparsetd.solvers.state import LAYOUT, StreamState, Totals, apart, lazily, room_for_a_step
+from sparsetd.solvers.state import LAYOUT, StreamState, Totals, apart, lazily, room_for_a_step, write
 from sparsetd.solvers.units import Units
 from sparsetd.system import Array, Batch, Solution, Table, dense, trace_weights
 
@@ -212,14 +212,15 @@ class Streaming:
         last = coef if brief and self.average == "none" else np.zeros(d, kind)
         aux = None if brief or len(state.x) == 1 else np.zeros(d, kind)
         y = None if brief or state.y is None else np.zeros(state.y.shape, kind)
+        wholes = (None if last is coef else last, coef, aux, *(() if y is None else y))
         for at, part in state.parts():
             point, dual = part.primal, None if brief else part.dual
             x, mean_y = self._averaged(part, point, dual)
-            coef[at], last[at] = x[-1], point[-1]
-            if aux is not None:
-                aux[at] = x[0]
-            if y is not None:
-                y[:, at] = mean_y
+            for whole, values in zip(
+                wholes, (point[-1], x[-1], x[0], *(() if mean_y is None else mean_y)), strict=True
+            ):
+                if whole is not None:
+                    write(whole, at, values)
         return Solution(coef, last, state.t, "diverged" if state.diverged else "finished", aux=aux, dual=y)
 
     def _system(self, table: Table, penalty: PenaltyLike, factor: Array | None, dtype: Any) -> System:
@@ -287,10 +288,10 @@ def _of_vectors(values: Any, dual: float = 0.0) -> Array:
 
 
 def _at_once(batch: Batch, lazy: bool) -> int:
-    """Rows in a block: those laid out densely take 32 MB, and the places of lazy ones stay in the cache."""
+    """Rows in a block: those laid out densely take 32 MB, and the places of lazy ones 4 MB, which stay in the cache."""
     if not (batch.is_sparse or lazy):
         return len(batch)
-    return max(1, 2**18 * len(batch) // max(batch.n_entries, 1) if lazy else 2**22 // batch.n_features)
+    return max(1, 2**20 * len(batch) // max(batch.n_entries, 1) if lazy else 2**22 // batch.n_features)
 
 
 def _part(rows: Any, first: int, stop: int, dtype: Any) -> Any:

@@ -189,6 +189,15 @@ def fetch_ahead(array, indices, i, lines):
         prefetch(array, j, 8 * line)
 
 
+@kernel
+def scatter(out, names, values):
+    """out[names] = values; the memory of `out` is asked for ahead, which NumPy would wait for."""
+    out, names = borrow(out, 1), borrow(names, 0)
+    for i in range(len(names)):
+        fetch_ahead(out, names, np.uint64(i), 1)
+        out[np.uint32(names[i]), 0] = values[i]
+
+
 @part
 def _place_row(of, names, n, rows, t, room, at):
     """The places of row t, written from `at` on; returns how many places are taken."""
