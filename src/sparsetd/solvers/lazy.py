@@ -22,7 +22,7 @@ import scipy.sparse as sp
 from sparsetd.solvers.compiled import awake, entries, law
 from sparsetd.solvers.compiled.awake import HOT, MULTIPLIER, SHARES, TOTAL, TRACE, Hot
 from sparsetd.solvers.compiled.entries import Kinds
-from sparsetd.solvers.compiled.law import NARROW, TRACE_TOL, TRACED, WIDE, F, Lines, R, V
+from sparsetd.solvers.compiled.law import NARROW, THIN, TRACE_TOL, TRACED, WIDE, F, Lines, R, V
 from sparsetd.solvers.compiled.points import Stream
 from sparsetd.solvers.compiled.queue import EARLY, KEY, L1, LEVEL, MARK, SHARE
 from sparsetd.solvers.compiled.rules import GX, GY, MASS
@@ -214,13 +214,16 @@ def _begin_entries(solver: Any, state: Any, system: Any) -> dict[str, Any]:
     special, factors = _special(state, system)
     vectors, totals = (_known(state, _stacked(*v)) for v in ((state.x, state.y), (state.totals.x, state.totals.y)))
     (k, d), n, summed, bent = state.x.shape, len(vectors), solver.average != "none", is_bent(solver, system)
-    marks, constant = WIDE if n == 4 else NARROW, _constant(solver)
+    plain = not (summed or bent or solver.measures or np.isfinite(min(system.fixed.radius, system.fixed.ball)))
+    shape, constant = WIDE if n == 4 else THIN if plain else NARROW, _constant(solver)
+    marks = law.MARKS[shape]
     searched = bent and summed and constant == 0.0 and bool(system.fixed.l1.any())
     every = min(horizon(d), 1 << (20 if searched else 22)) if bent else horizon(d)
     line, scalar, chain = aligned_zeros(d, marks.width), np.zeros((7, 4)), np.zeros((2 * GENERATIONS, 4))
     scalar[F] = chain[0] = chain[2 * law.FIRST] = 1.0
     _fill(line, V, vectors)
-    _fill(line, R, totals)
+    if shape != THIN:
+        _fill(line, R, totals)
     line[: state.count, marks.born] = law.FIRST
     if bent:
         line[special, marks.front] = factors - 1.0
@@ -233,7 +236,7 @@ def _begin_entries(solver: Any, state: Any, system: Any) -> dict[str, Any]:
         s = _begin_trace(s, marks.place, state.trace[0])
     history = aligned_zeros(every + 1 if searched else 1, 4)
     past = history, np.zeros(GUIDE, np.int64), np.zeros(512, np.int64), np.zeros(1, np.int64), np.zeros(1)
-    return {"lines": tuple(s), "past": past, "how": (n == 4, searched, bent and len(special) > 0), "every": every}
+    return {"lines": tuple(s), "past": past, "how": (shape, searched, bent and len(special) > 0), "every": every}
 
 
 def _constants_of_lanes(system: Any, bent: bool, k: int, n: int, summed: bool, constant: float) -> Array:
@@ -277,12 +280,12 @@ def _origin(state: Any, s: Lines) -> Array:
 def _entries_step(solver: Any, state: Any, system: Any) -> tuple[Any, tuple[Any, ...]]:
     """The kernel, and what it takes after the rows and the lines."""
     lazy, fixed, s = state.lazy, system.fixed, Lines(*state.lazy["lines"])
-    (wide, searched, own), bent, measured = lazy["how"], is_bent(solver, system), solver.measures
+    (shape, searched, own), bent, measured = lazy["how"], is_bent(solver, system), solver.measures
     sized = not bent and (measured or bool(np.isfinite(fixed.radius) or np.isfinite(fixed.ball)))
     # Only steps that are set by hand for w and θ often go without an average: a kernel of its own is worth it there.
-    averaged = solver.average != "none" or measured or bent or wide
+    averaged = solver.average != "none" or measured or bent or shape == WIDE
     traced = system.table.lam > 0
-    kinds = Kinds(wide, traced, measured, sized, solver.extragradient, averaged, bent, searched, own)
+    kinds = Kinds(shape, traced, measured, sized, solver.extragradient, averaged, bent, searched, own)
     bound = np.where((solver.ball == BOX) & (s.lane[law.DUAL] > 0), 1.0, np.inf)[None]
     work = (*room_for_a_step(), np.zeros((7, 4)), bound, np.zeros(12))
     return entries.stepping(kinds), (lazy["past"], work, _origin(state, s), state.record, fixed, lazy["every"])
@@ -292,7 +295,8 @@ def _entries_part(state: Any, at: slice) -> Any:
     k, block, s = len(state.x), np.empty((8, at.stop - at.start)), Lines(*state.lazy["lines"])
     entries.materialise(s, state.lazy["past"], state.lazy["how"], at.start, block)
     values, sums = block[V : V + len(s.slots)], block[R : R + len(s.slots)]
-    return state.part(at, values[:k], values[k:] if len(values) > k else None, sums)
+    kept = None if state.lazy["how"][0] == THIN else sums
+    return state.part(at, values[:k], values[k:] if len(values) > k else None, kept)
 
 
 # --- awake ----------------------------------------------------------------------------------------------------------

@@ -34,10 +34,12 @@ from sparsetd.solvers.compiled.intrinsics import borrow, lanes, load, prefetch, 
 
 # A line is the v of its vectors, their R, and its marks: the generation, φ and ψ (while a row is at work), and 1 + its
 # place in the trace. Where there are thresholds nobody measures φ, and its place holds what multiplies ρ, less 1. With
-# one or two vectors the marks lie in the lanes that are free: 64 bytes in all.
+# one or two vectors the marks lie in the lanes that are free: 64 bytes in all, and 32 where nothing is averaged or
+# measured, and R is left out.
 V, R = 0, 4
 Marks = namedtuple("Marks", "width born front back place")
-NARROW, WIDE = Marks(8, 6, 2, 3, 7), Marks(12, 8, 9, 11, 10)
+MARKS = (Marks(4, 2, 0, 0, 3), Marks(8, 6, 2, 3, 7), Marks(12, 8, 9, 11, 10))
+THIN, NARROW, WIDE = range(3)
 # Rows of `scalar`: F, L, P and Q, and CARRY further on the rounding of the last three.
 F, L, P, Q, CARRY = 0, 1, 2, 3, 3
 # Rows of `lane`: ρ, whether there is a threshold, whether sums are kept, whether it is y, whether F may move; and for
@@ -119,12 +121,13 @@ def law_of(s, since):
 
 
 @part
-def renew(s, j, born, generation):
+def renew(s, j, marks, generation):
     """Bring a line from its generation to the current one."""
-    older, v = 2 * np.int64(s.line[j, born]), load(s.line, j, V)
-    store(s.line, j, R, load(s.line, j, R) + v * load(s.chain, older + 1, 0))
+    older, v = 2 * np.int64(s.line[j, marks.born]), load(s.line, j, V)
+    if marks.width > R:
+        store(s.line, j, R, load(s.line, j, R) + v * load(s.chain, older + 1, 0))
     store(s.line, j, V, v * load(s.chain, older, 0))
-    s.line[j, born] = generation
+    s.line[j, marks.born] = generation
 
 
 @piece
