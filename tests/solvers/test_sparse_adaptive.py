@@ -15,11 +15,18 @@ from hypothesis import strategies as st
 from sparsetd import ROTD, TDC, operators, penalties, solvers, system
 from sparsetd.estimators import RDATD
 from sparsetd.solvers import lazy as lazy_states
+from sparsetd.solvers import state as states
 from sparsetd.solvers.compiled.awake import Hot
 from sparsetd.solvers.compiled.crossings import _search
-from sparsetd.solvers.compiled.law import SEEN, Lines
+from sparsetd.solvers.compiled.law import Lines
 from sparsetd.storage.cache import Checkpoint
 from sparsetd.system import Batch
+
+
+@pytest.fixture(autouse=True)
+def few_features_have_places_too(monkeypatch):
+    monkeypatch.setattr(states, "FEW", 0)
+
 
 D = 40
 NOTHING = penalties.NoPenalty()
@@ -76,23 +83,24 @@ def compare(solver, table, batch, tolerance=1e-10, by=None, **more):
         plain, full = take(solver, table, [dense(batch)], **more)
     assert lazy.lazy is not None
     assert plain.lazy is None
+    found = lazy.settled()  # with features in their own order
     pairs = [
         (lazy.primal, plain.primal),
         (sparse.coef, full.coef),
         (lazy.record, plain.record),
-        (lazy.earlier.x, plain.earlier.x),
+        (found.earlier.x, plain.earlier.x),
     ]
     if sparse.aux is not None:
         pairs.append((sparse.aux, full.aux))
     if sparse.dual is not None:
         pairs += [(sparse.dual, full.dual), (lazy.dual, plain.dual)]
     if isinstance(solver, solvers.DualAveraging):
-        pairs += [(lazy.more[name], plain.more[name]) for name in ("share", "sum_x", "sum_y")]
+        pairs += [(found.more[name], plain.more[name]) for name in ("share", "sum_x", "sum_y")]
         assert np.array_equal(lazy.primal == 0.0, plain.primal == 0.0)
     for one, other in pairs:
         close(one, other, tolerance)
     if table.lam > 0:  # entries of 1e-12 are dropped, and would have grown where ratios exceed 1
-        np.testing.assert_allclose(lazy.trace[0], plain.trace[0], rtol=0.0, atol=1e-8)
+        np.testing.assert_allclose(found.trace[0], plain.trace[0], rtol=0.0, atol=1e-8)
     assert sparse.status == full.status
     return lazy
 
@@ -309,7 +317,7 @@ def test_reading_the_state_does_not_disturb_the_stream(solver):
     again[:] = 7.0
     assert np.array_equal(read, state.primal)
     solver.update(state, second, table, penalty)
-    assert np.array_equal(state.primal, take(solver, table, [first, second])[0].x)
+    assert np.array_equal(state.primal, take(solver, table, [first, second])[0].primal)
 
 
 @pytest.mark.parametrize(
@@ -341,7 +349,7 @@ def test_another_penalty_begins_a_new_sparse_state():
     solver, table, (first, second) = solvers.DualAveraging(), operators.tdc(lam=0.5), cut(stream(), 90)
     other, factor = penalties.L1(0.1, 0.0), np.append(0.0, np.ones(D - 1))
     one, two, same = (take(solver, table, [first])[0] for _ in range(3))
-    two.leave()
+    two.rest()
     for state in (one, two):
         solver.update(state, second, table, other, factor)
     solver.update(same, second, table, usual(solver))
@@ -372,16 +380,30 @@ def test_a_step_visits_no_column_that_its_row_does_not_touch():
 
 
 @pytest.mark.parametrize("lam", [0.0, 0.8])
-def test_the_columns_that_were_seen_are_listed_once(lam):
-    """A flush and the rotation of a suffix average visit these columns alone, so none may be missing."""
+def test_columns_have_places_in_the_order_in_which_they_came(lam):
+    """Memory is written from its beginning on, and work on all columns is work on those that came."""
     batch, solver = stream(60, d=300), solvers.DistanceOverGradients(average="suffix")
     state, _ = take(solver, operators.gq(lam=lam), [batch[:7], batch[7:40], batch[40:]])
-    s = Lines(*state.lazy["lines"])
-    followed = np.repeat(batch.discount != 0, np.diff(batch.phi_next.indptr))
-    touched = np.union1d(batch.phi.indices, batch.phi_next.indices[followed])
-    assert 100 < len(touched) < 250
-    assert np.array_equal(np.sort(s.seen[: s.counter[SEEN]]), touched)
-    assert not np.delete(s.line, touched, axis=0).any()
+    rows = [m.indices[m.indptr[t] : m.indptr[t + 1]] for t in range(60) for m in (batch.phi, batch.phi_next)]
+    came = list(dict.fromkeys(np.concatenate(rows).tolist()))
+    assert 100 < len(came) < 250
+    assert state.places.names[: state.places.count].tolist() == came
+    assert np.array_equal(np.flatnonzero(state.places.of[:, 0]), np.sort(came))
+    assert not Lines(*state.lazy["lines"]).line[len(came) :].any()
+
+
+@pytest.mark.parametrize("solver", [SOLVERS[0], *DUAL_AVERAGING[:2]], ids=identify)
+def test_a_successor_that_is_the_next_row_gets_its_place_once(solver):
+    """φ' may share the memory of φ or be a copy, with any cut: places, and bits, are the same."""
+    X, y = stream(90, d=300).phi, np.random.default_rng(0).normal(size=90)
+    ones, after = np.ones(89), X[1:]
+    shared = sp.csr_array((X.data[X.indptr[1] :], X.indices[X.indptr[1] :], X.indptr[1:] - X.indptr[1]), after.shape)
+    batches = [Batch(X[:89], rows, y[:89], 0.9 * ones, ones, ones == 0, ones) for rows in (shared, after)]
+    batches[0] = replace(batches[0], phi=sp.csr_array((X.data, X.indices, X.indptr[:90]), after.shape))
+    assert np.shares_memory(batches[0].phi.indices, batches[0].phi_next.indices)
+    states = [take(solver, operators.tdc(), chunks)[0] for chunks in ([batches[0]], cut(batches[1], 1, 30, 64))]
+    assert np.array_equal(*(state.places.names for state in states))
+    assert np.array_equal(*(state.primal for state in states))
 
 
 ESTIMATORS = [

@@ -18,6 +18,12 @@ from sparsetd.solvers.compiled.law import GENERATION, Lines
 from sparsetd.solvers.lazy import aligned_zeros
 from sparsetd.system import Batch, Table, TraceCarry, trace_weights
 
+
+@pytest.fixture(autouse=True)
+def few_features_have_places_too(monkeypatch):
+    monkeypatch.setattr(states, "FEW", 0)
+
+
 N_FEATURES = 40
 NORMS = {2: 2, 1: np.inf}  # the norm of the dual ball by the norm of the fit
 SCHEDULES = {
@@ -68,6 +74,7 @@ class Problem:
     factor: np.ndarray | None = None
     d: int = N_FEATURES
     law: str | None = "entries"
+    at_zero: bool = False
 
     def __post_init__(self):
         rng = np.random.default_rng(self.seed)
@@ -80,6 +87,8 @@ class Problem:
         self.batch = Batch(phi[:n], phi_next, rng.normal(size=n), discount, ratio, start, interest)
         self.x = rng.normal(size=(self.k, self.d)) * 0.3
         self.y = rng.normal(size=(self.k, self.d)) * 0.05 if self.saddle else np.zeros((0, self.d))
+        if self.at_zero:  # then features are kept in the order in which they come
+            self.x, self.y = 0.0 * self.x, 0.0 * self.y
 
     def _rows(self, rng, n):
         lengths = rng.integers(0, 7, n)
@@ -108,7 +117,7 @@ class Problem:
         self.state = state
         assert state.t == self.n
         assert self.n == 0 or (state.lazy["pass"] if state.lazy else None) == self.law
-        state.settle()
+        state = state.settled()
         nothing = np.zeros((0, self.d))
         y, y_sum = (nothing, nothing) if state.y is None else (state.y, state.totals.y)
         return state.x, y, state.totals.x, y_sum
@@ -202,6 +211,45 @@ def test_features_with_a_penalty_of_their_own(given):
     factor = np.ones(N_FEATURES)
     factor[[0, 7, 8]], factor[20] = 0.0, 2.5
     Problem(seed=4, factor=factor, **given).check()
+
+
+WIDE = 900  # features, of which a short stream sees some
+AT_ZERO = [
+    {"saddle": False, "lam": 0.7, **FREE},
+    {"saddle": False, "schedule": "sqrt", "k": 1},
+    {"schedule": "sqrt", "lam": 0.7, "factor": np.where(np.arange(WIDE) % 300 == 7, 2.5, 1.0)},
+    {"fit_norm": 1, "schedule": "sqrt"},
+    {"l2": (0.3, 0.1), "extragradient": True, **FREE},
+    {},
+]
+
+
+@pytest.mark.parametrize("given", AT_ZERO, ids=str)
+def test_features_are_kept_in_the_order_in_which_they_come(given):
+    problem = Problem(seed=14, n=80, d=WIDE, at_zero=True, **given)
+    problem.check()
+    places, came = problem.state.places, np.concatenate([problem.batch.phi.indices, problem.batch.phi_next.indices])
+    own = [] if problem.factor is None else np.flatnonzero(problem.factor != 1.0)
+    assert np.array_equal(np.sort(places.names[: places.count]), np.union1d(came, own))
+    assert places.count < WIDE / 2
+    for one, other in zip(problem.lazy(), problem.lazy(1, 2, 33, look=True), strict=True):
+        assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("given", AT_ZERO, ids=str)
+def test_few_features_stay_in_their_own_order(given, monkeypatch):
+    monkeypatch.setattr(states, "FEW", WIDE)
+    problem = Problem(seed=14, n=80, d=WIDE, at_zero=True, **given)
+    problem.check()
+    assert not problem.state.places
+
+
+def test_features_that_are_not_zero_from_the_start_have_the_first_places():
+    problem = Problem(seed=15, n=80, d=WIDE, saddle=False, **FREE)
+    problem.x[:, np.arange(WIDE) % 50 != 3] = 0.0
+    problem.check()
+    assert problem.state.places.names[: WIDE // 50].tolist() == list(range(3, WIDE, 50))
+    assert problem.state.count < WIDE / 2
 
 
 @pytest.mark.parametrize("damping", [(0.5, 0.0), (20.0, 0.0), (30.0, 3.0)])

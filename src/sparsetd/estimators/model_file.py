@@ -27,7 +27,7 @@ from sparsetd._tools.progress import say
 from sparsetd.estimators.plausible import Watch
 from sparsetd.estimators.validation import check_parameters
 from sparsetd.estimators.value_function import ValueFunction
-from sparsetd.solvers.state import StreamState, Totals, fits
+from sparsetd.solvers.state import Places, StreamState, Totals, fits
 from sparsetd.solvers.units import Units
 from sparsetd.storage import container
 from sparsetd.storage.atomic import replace_file
@@ -38,7 +38,7 @@ __all__ = ["export_json", "export_onnx", "load", "read_notes", "save"]
 
 KIND = "model"
 HOMES = ("estimators", "selection", "features", "penalties", "solvers")  # where the classes that a file may hold are
-STATES = (StreamState, Totals, TraceCarry, Units)  # what the state of a stream is made of
+STATES = (StreamState, Totals, TraceCarry, Units, Places)  # what the state of a stream is made of
 LEARNING = ("aux_", "coef_last_", "dual_", "history_")  # attributes that no prediction needs
 RENAMED = {"LSTD": {"rho_theta": "alpha"}, "SparseTDCV": {"cv": "n_folds"}}  # parameters since version 0.2
 OLD_NAMES = {"SparseTDCV": "SparseTDSelect"}  # classes since version 0.2

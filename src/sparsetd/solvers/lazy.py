@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from copy import copy
-from functools import reduce
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -24,12 +22,11 @@ import scipy.sparse as sp
 from sparsetd.solvers.compiled import awake, entries, law
 from sparsetd.solvers.compiled.awake import HOT, MULTIPLIER, SHARES, TOTAL, TRACE, Hot
 from sparsetd.solvers.compiled.entries import Kinds
-from sparsetd.solvers.compiled.law import NARROW, TRACE_TOL, TRACED, WIDE, F, Lines, R, V
+from sparsetd.solvers.compiled.law import NARROW, THIN, TRACE_TOL, TRACED, WIDE, F, Lines, R, V
 from sparsetd.solvers.compiled.points import Stream
 from sparsetd.solvers.compiled.queue import EARLY, KEY, L1, LEVEL, MARK, SHARE
 from sparsetd.solvers.compiled.rules import GX, GY, MASS
-from sparsetd.solvers.plain import argmin
-from sparsetd.solvers.state import LAYOUT, aligned_zeros, room_for_a_step
+from sparsetd.solvers.state import LAYOUT, Places, aligned_zeros, room_for_a_step
 from sparsetd.solvers.stream import BOX, is_bent
 from sparsetd.system import Array
 
@@ -73,6 +70,23 @@ def _lent(array: Array, dtype: Any) -> Array:
     return np.asarray(lender)
 
 
+def placed(places: Places, phi: Rows, phi_next: Rows) -> tuple[Rows, Rows]:
+    """Rows with the places of their features; the places of a φ' that is the next φ are written once for both."""
+    if not places:
+        return phi, phi_next
+    ends, shift = (phi.indptr, phi_next.indptr), phi_next.indices.ctypes.data - phi.indices.ctypes.data
+    follows = np.array_equal(ends[1][:-1] + shift // phi.indices.itemsize, ends[0][1:])
+    at = int(ends[0][1 if follows else -1] - ends[0][0])
+    room = np.empty(at + int(ends[1][-1] - ends[1][0]), np.int32)
+    places.count = int(law.place(places.of, places.names, places.count, (phi, phi_next), room, at, follows))
+    return _with_places(phi, room), _with_places(phi_next, room[at:])
+
+
+def _with_places(rows: Rows, places: Array) -> Rows:
+    lo, hi = rows.indptr[0], rows.indptr[-1]
+    return Rows(rows.values[lo:hi], places[: hi - lo], rows.indptr - lo)
+
+
 def horizon(d: int) -> int:
     """Rows between flushes: enough that a flush, O(d), costs little per row, and no more.
 
@@ -96,16 +110,21 @@ def taker(name: str, solver: Any, state: Any, system: Any) -> Callable[[Stream],
     named = hashlib.sha256(system.factor.tobytes()).hexdigest() if weighed else None
     key = repr((solver.average != "none", _constant(solver), fixed.l1.tolist(), fixed.l2.tolist(), named))
 
+    step, more = None, ()
+
     def take(rows: Stream) -> int:
+        nonlocal step, more
         if state.lazy is None or (state.lazy["pass"], state.lazy["key"]) != (name, key):
-            state.leave()
+            state.rest()
             state.apply_pending()
             begun = {"pass": name, "key": key, "layout": LAYOUT, "settled": state.t}
-            state.lazy = begun | begin(solver, state, system)
-        step, more = step_of(solver, state, system)
+            state.lazy, step = begun | begin(solver, state, system), None
+        if step is None:
+            step, more = step_of(solver, state, system)
         taken = 0
         while True:
             s = kind(*state.lazy["lines"])
+            s.counter[law.SEEN] = state.count
             taken = int(step(rule, rows, taken, s, *more))
             if not s.counter[law.FULL]:
                 return taken
@@ -121,7 +140,7 @@ def part(state: Any, at: slice) -> Any:
 
 
 def trace(state: Any) -> Array:
-    """The trace, laid out densely."""
+    """The trace, as an array by places."""
     out, s = np.zeros(state.x.shape[1]), _PASSES[state.lazy["pass"]][0](*state.lazy["lines"])
     n = s.counter[TRACED]  # of hot coordinates, HOT is the same entry
     out[s.names[:n]] = s.faded[:n] if isinstance(s, Lines) else s.hot[:n, TRACE]
@@ -134,11 +153,10 @@ def take_sums(state: Any) -> None:
         state.settle()
         return awake.flush(Hot(*state.lazy["lines"]), float(state.record[MASS]), True)
     s = Lines(*state.lazy["lines"])
-    seen = s.seen[: s.counter[law.SEEN]]
-    sums = np.empty((len(s.slots), len(seen)))
+    sums = np.empty((len(s.slots), s.counter[law.SEEN]))
     entries.flush(s, state.lazy["past"], _origin(state, s), state.lazy["how"], sums)
     for total, values in zip(_stacked(state.totals.x, state.totals.y), sums, strict=True):
-        total[seen] = values
+        total[: len(values)] = values
 
 
 def _stacked(x: Array, y: Array | None) -> list[Array]:
@@ -147,15 +165,9 @@ def _stacked(x: Array, y: Array | None) -> list[Array]:
 
 
 def _fill(line: Array, place: int, vectors: list[Array]) -> None:
-    """Write vectors into the lines, from a place on."""
+    """Write vectors into the first lines, from a place on."""
     for b, values in enumerate(vectors, place):
-        if values.any():  # memory that is never written costs nothing
-            line[:, b] = values
-
-
-def _nonzero(*vectors: Array) -> Array:
-    """The coordinates in which a vector is not zero."""
-    return reduce(np.union1d, [np.flatnonzero(v) for v in vectors if v.any()], np.zeros(0, np.int64))
+        line[: len(values), b] = values
 
 
 def _slots(k: int, n: int) -> Array:
@@ -168,9 +180,17 @@ def _lanes(values: Array, k: int) -> Array:
     return np.append(values[2 - k : 2], np.zeros(4 - k))
 
 
-def _special(system: Any) -> Array:
-    """The features whose penalty is not that of the others."""
-    return np.zeros(0, dtype=np.int64) if system.factor is None else np.flatnonzero(system.factor != 1.0)
+def _special(state: Any, system: Any) -> tuple[Array, Array]:
+    """The places of the features whose penalty is not that of the others, and what multiplies it."""
+    if system.factor is None:
+        return np.zeros(0, dtype=np.int64), np.zeros(0)
+    features = np.flatnonzero(system.factor != 1.0)
+    return state.places.find(features), system.factor[features]
+
+
+def _known(state: Any, vectors: list[Array]) -> list[Array]:
+    """Vectors of the features that have a place."""
+    return [v[: state.count] for v in vectors]
 
 
 def _widened(s: Any, more: int) -> Any:
@@ -191,30 +211,32 @@ def _constant(solver: Any) -> float:
 
 def _begin_entries(solver: Any, state: Any, system: Any) -> dict[str, Any]:
     """Lines that hold the values of the dense state; features with a penalty of their own are marked in theirs."""
-    vectors, totals = _stacked(state.x, state.y), _stacked(state.totals.x, state.totals.y)
+    special, factors = _special(state, system)
+    vectors, totals = (_known(state, _stacked(*v)) for v in ((state.x, state.y), (state.totals.x, state.totals.y)))
     (k, d), n, summed, bent = state.x.shape, len(vectors), solver.average != "none", is_bent(solver, system)
-    marks, special, constant = WIDE if n == 4 else NARROW, _special(system), _constant(solver)
+    plain = not (summed or bent or solver.measures or np.isfinite(min(system.fixed.radius, system.fixed.ball)))
+    shape, constant = WIDE if n == 4 else THIN if plain else NARROW, _constant(solver)
+    marks = law.MARKS[shape]
     searched = bent and summed and constant == 0.0 and bool(system.fixed.l1.any())
     every = min(horizon(d), 1 << (20 if searched else 22)) if bent else horizon(d)
     line, scalar, chain = aligned_zeros(d, marks.width), np.zeros((7, 4)), np.zeros((2 * GENERATIONS, 4))
     scalar[F] = chain[0] = chain[2 * law.FIRST] = 1.0
     _fill(line, V, vectors)
-    _fill(line, R, totals)
-    known = _nonzero(*vectors, *totals, *state.origin)
-    seen = np.zeros(d, np.int32)
-    seen[: len(known)], line[known, marks.born] = known, law.FIRST
-    if bent and len(special):
-        line[special, marks.front] = system.factor[special] - 1.0
+    if shape != THIN:
+        _fill(line, R, totals)
+    line[: state.count, marks.born] = law.FIRST
+    if bent:
+        line[special, marks.front] = factors - 1.0
     lane, slots = _constants_of_lanes(system, bent, k, n, summed, constant), _slots(k, n)
-    trace, norms = np.zeros(ROOM), _norms(vectors, state.origin)
+    trace, norms = np.zeros(ROOM), _norms(vectors, _known(state, state.origin))
     counter = np.zeros(6, dtype=np.int64)
-    counter[law.SEEN], counter[law.GENERATION], counter[law.OLDEST] = len(known), law.FIRST, law.FIRST
-    s = Lines(line, seen, np.zeros(ROOM, np.int32), trace, scalar, chain, norms, lane, counter, slots, SMALLEST[summed])
+    counter[law.GENERATION] = counter[law.OLDEST] = law.FIRST
+    s = Lines(line, np.zeros(ROOM, np.int32), trace, scalar, chain, norms, lane, counter, slots, SMALLEST[summed])
     if state.trace is not None:
         s = _begin_trace(s, marks.place, state.trace[0])
     history = aligned_zeros(every + 1 if searched else 1, 4)
     past = history, np.zeros(GUIDE, np.int64), np.zeros(512, np.int64), np.zeros(1, np.int64), np.zeros(1)
-    return {"lines": tuple(s), "past": past, "how": (n == 4, searched, bent and len(special) > 0), "every": every}
+    return {"lines": tuple(s), "past": past, "how": (shape, searched, bent and len(special) > 0), "every": every}
 
 
 def _constants_of_lanes(system: Any, bent: bool, k: int, n: int, summed: bool, constant: float) -> Array:
@@ -226,7 +248,7 @@ def _constants_of_lanes(system: Any, bent: bool, k: int, n: int, summed: bool, c
     return np.array([rho, thresholds, kept, dual, dual if bent else lane < n, per, unit, half], dtype=np.float64)
 
 
-def _norms(vectors: list[Array], origin: Array) -> Array:
+def _norms(vectors: list[Array], origin: list[Array]) -> Array:
     """‖v − v_0‖², ⟨v − v_0, v_0⟩ and ‖v_0‖² of every vector; v_0 is 0 for y."""
     norms = np.zeros((len(vectors), 3))
     for b, vector in enumerate(vectors):
@@ -258,22 +280,23 @@ def _origin(state: Any, s: Lines) -> Array:
 def _entries_step(solver: Any, state: Any, system: Any) -> tuple[Any, tuple[Any, ...]]:
     """The kernel, and what it takes after the rows and the lines."""
     lazy, fixed, s = state.lazy, system.fixed, Lines(*state.lazy["lines"])
-    (wide, searched, own), bent, measured = lazy["how"], is_bent(solver, system), solver.measures
+    (shape, searched, own), bent, measured = lazy["how"], is_bent(solver, system), solver.measures
     sized = not bent and (measured or bool(np.isfinite(fixed.radius) or np.isfinite(fixed.ball)))
     # Only steps that are set by hand for w and θ often go without an average: a kernel of its own is worth it there.
-    averaged = solver.average != "none" or measured or bent or wide
+    averaged = solver.average != "none" or measured or bent or shape == WIDE
     traced = system.table.lam > 0
-    kinds = Kinds(wide, traced, measured, sized, solver.extragradient, averaged, bent, searched, own)
+    kinds = Kinds(shape, traced, measured, sized, solver.extragradient, averaged, bent, searched, own)
     bound = np.where((solver.ball == BOX) & (s.lane[law.DUAL] > 0), 1.0, np.inf)[None]
     work = (*room_for_a_step(), np.zeros((7, 4)), bound, np.zeros(12))
     return entries.stepping(kinds), (lazy["past"], work, _origin(state, s), state.record, fixed, lazy["every"])
 
 
 def _entries_part(state: Any, at: slice) -> Any:
-    k, block, s = len(state.x), np.empty((at.stop - at.start, 8)), Lines(*state.lazy["lines"])
+    k, block, s = len(state.x), np.empty((8, at.stop - at.start)), Lines(*state.lazy["lines"])
     entries.materialise(s, state.lazy["past"], state.lazy["how"], at.start, block)
-    values, sums = block.T[V : V + len(s.slots)], block.T[R : R + len(s.slots)]
-    return state.part(at, values[:k], values[k:] if len(values) > k else None, sums)
+    values, sums = block[V : V + len(s.slots)], block[R : R + len(s.slots)]
+    kept = None if state.lazy["how"][0] == THIN else sums
+    return state.part(at, values[:k], values[k:] if len(values) > k else None, kept)
 
 
 # --- awake ----------------------------------------------------------------------------------------------------------
@@ -281,52 +304,53 @@ def _entries_part(state: Any, at: slice) -> Any:
 
 def _begin_awake(solver: Any, state: Any, system: Any) -> dict[str, Any]:
     """Lines that hold the sums of the dense state; a feature with a penalty of its own takes part in every row."""
-    (k, d), special, primal = state.x.shape, _special(system), np.arange(4) < len(state.x)
+    (k, d), special, primal = state.x.shape, _special(state, system), np.arange(4) < len(state.x)
     l1, l2 = (_lanes(part, k) for part in (system.fixed.l1, system.fixed.l2))
     lane = np.array([l1, l2, primal, l1 > 0, EARLY / np.where(l1 > 0, l1, 1.0)], dtype=np.float64)
     hot, names, number = np.zeros((ROOM, awake.HOT_WIDTH)), np.zeros(ROOM, dtype=np.int64), np.zeros(2)
     queue, counter = (np.zeros(0), np.zeros(0, dtype=np.int64)), np.zeros(6, dtype=np.int64)
     scalars = np.zeros((2, 4)), np.zeros((4, 4)), number, lane
     s = Hot(aligned_zeros(d, awake.WIDTH), hot, names, *scalars, *queue, counter, _slots(k, 2 * k))
-    lazy = {"weigh": float(solver.average != "none"), "special": len(special), "factor": copy(system.factor)}
+    lazy = {"weigh": float(solver.average != "none"), "special": len(special[0])}
     s = _sleeping(state, lazy, s, special)
     squares = max(float(state.record[GY]), float(number[awake.DUAL]))
     number[awake.FACTOR] = 1.0 / np.sqrt(squares) if state.record[GY] > 0 else 0.0
     return lazy | {"lines": tuple(s)}
 
 
-def _sleeping(state: Any, lazy: dict[str, Any], s: Hot, special: Array) -> Hot:
+def _sleeping(state: Any, lazy: dict[str, Any], s: Hot, special: tuple[Array, Array]) -> Hot:
     """Lines, hot coordinates and a queue with room for all active ones, of the sums of the dense state."""
-    k, mass, share, l1 = len(state.x), float(state.record[MASS]), state.more["share"], s.lane[L1]
-    sums = _stacked(state.more["sum_x"], state.more["sum_y"])
+    k, mass, share, l1 = len(state.x), float(state.record[MASS]), _known(state, state.more["share"]), s.lane[L1]
+    sums = _known(state, _stacked(state.more["sum_x"], state.more["sum_y"]))
     begun, room = any(values.any() for values in sums), 8 * ROOM
-    vectors = [(-v if b < k else v).astype(np.float64) for b, v in enumerate(sums)] if begun else sums
+    vectors = [(-v if b < k else v).astype(np.float64) for b, v in enumerate(sums)]
     s.active[LEVEL] = l1 * mass
+    s.counter[law.SEEN] = state.count
     if begun:
         active = [np.abs(v) > mass * weight for v, weight in zip(vectors[:k], l1, strict=False)]
         _fill(s.line, V, vectors)
         _fill(s.line, KEY, [on & (weight > 0) for on, weight in zip(active, l1, strict=False)])
         room += 2 * int(np.sum(active))
         if lazy["weigh"]:
-            _fill(s.line, R, _stacked(state.totals.x, state.totals.y))
+            _fill(s.line, R, _known(state, _stacked(state.totals.x, state.totals.y)))
             _fill(s.line, SHARE, [known - mass * on for known, on in zip(share, active, strict=True)])
     s = s._replace(keys=np.zeros(room), owners=np.zeros(room, dtype=np.int64))
-    s = _heated(state, lazy["factor"], s, special)
+    s = _heated(state, s, *special)
     if begun:
         awake.flush(s, mass, False)
     return s
 
 
-def _heated(state: Any, factor: Array | None, s: Hot, special: Array) -> Hot:
+def _heated(state: Any, s: Hot, special: Array, factors: Array) -> Hot:
     """The special coordinates made hot, and after them those of the trace."""
-    trace = np.zeros(state.x.shape[1]) if state.trace is None else state.trace[0]
+    trace = np.zeros(state.count) if state.trace is None else state.trace[0, : state.count]
     names = np.concatenate([special, np.setdiff1d(np.flatnonzero(np.abs(trace) > TRACE_TOL), special)])
     n = len(names)
     s = _widened(s, n)
     hot = s.hot[:n]
     hot[:, V : V + 4], hot[:, TOTAL : TOTAL + 4] = s.line[names, V : V + 4], s.line[names, R : R + 4]
     hot[:, SHARES : SHARES + len(state.x)] = state.more["share"][:, names].T
-    hot[:, MULTIPLIER] = 1.0 if factor is None else factor[names]
+    hot[:, MULTIPLIER] = np.append(factors, np.ones(n - len(factors)))
     hot[:, TRACE], s.names[:n], s.line[names, MARK] = trace[names], names, np.arange(1, n + 1)
     s.counter[HOT] = n
     return s
@@ -340,20 +364,12 @@ def _awake_step(_: Any, state: Any, system: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def _awake_part(state: Any, at: slice) -> Any:
-    lazy, k, block, mass = state.lazy, len(state.x), np.empty((at.stop - at.start, 12)), float(state.record[MASS])
-    s = Hot(*lazy["lines"])
-    awake.materialise(s, at.start, mass, block)
-    names = s.names[: s.counter[HOT]]
-    here = (at.start <= names) & (names < at.stop)
-    for place, hot in {V: V, R: TOTAL, SHARE: SHARES}.items():
-        block[names[here] - at.start, place : place + 4] = s.hot[: len(names)][here, hot : hot + 4]
-    values, sums, shares = block.T[V : V + 2 * k], block.T[R : R + 2 * k], block.T[SHARE : SHARE + k]
-    known = {"sum_x": -values[:k], "sum_y": values[k:]} | ({"share": shares} if lazy["weigh"] else {})
-    factor, (l1, l2) = lazy["factor"], mass * s.lane[[L1, awake.L2], :k]
-    own = None if factor is None else factor[at]
-    x = argmin(0.0 * values[:k], -values[:k], float(state.record[GX]), l1, l2, own)
-    y = s.number[awake.FACTOR] * values[k:]
-    return state.part(at, x, y, sums if lazy["weigh"] else None, **known)
+    lazy, k, block, record = state.lazy, len(state.x), np.empty((16, at.stop - at.start)), state.record
+    root = float(np.sqrt(record[GX]))
+    awake.materialise(Hot(*lazy["lines"]), root, float(record[MASS]), lazy["special"], at.start, block)
+    point, values, sums, shares = block.reshape(4, 4, -1)
+    known = {"sum_x": -values[:k], "sum_y": values[k : 2 * k]} | ({"share": shares[:k]} if lazy["weigh"] else {})
+    return state.part(at, point[:k], point[k : 2 * k], sums[: 2 * k] if lazy["weigh"] else None, **known)
 
 
 _PASSES: dict[str, tuple[Any, ...]] = {

@@ -12,8 +12,9 @@ from sparsetd.solvers.compiled.rules import REACH, RECORD, ROWS, SCALE
 from sparsetd.solvers.units import OFF_CENTRE, UNEVEN, Units
 from sparsetd.system import Array, TraceCarry
 
+FEW = 2**14  # features: so many are as near in their own order as in that in which they come
 SWEEP = 2**15  # features at a time when all are visited: large enough that a call for each part does not matter
-LAYOUT = 7  # version of the layout of lazy states: a pickle may hold another one
+LAYOUT = 8  # version of the layout of lazy states: a pickle may hold another one
 EARLY = 1024  # a change of units within so many rows forgets everything learned in the bad units
 
 
@@ -35,11 +36,50 @@ class Totals:
 
 
 @dataclass
+class Places:
+    """Where the features of sparse rows are kept: in the order in which they came, so that memory follows these alone.
+
+    `of` is 1 + the place of a feature, or 0 where it has none yet; `names` are the features in the order of their
+    places. Without entries there are no places: all features are in their own order.
+    """
+
+    of: Array
+    names: Array
+    count: int = 0
+
+    @classmethod
+    def none(cls, n_features: int = 0) -> Places:
+        """Places for so many features, of which none is taken."""
+        return cls(np.zeros((n_features, 1), np.int32), np.zeros(n_features, np.int32))
+
+    def __bool__(self) -> bool:
+        return len(self.names) > 0
+
+    def find(self, features: Array) -> Array:
+        """The places of distinct features, which get one if they have none."""
+        if not self:
+            return features
+        new = features[self.of[features, 0] == 0]
+        first, self.count = self.count, self.count + len(new)
+        self.names[first : self.count], self.of[new, 0] = new, np.arange(first + 1, self.count + 1)
+        return np.asarray(self.of[features, 0] - 1)
+
+    def spread(self, v: Any) -> Any:
+        """An array by places as one by features, in which those without a place are all alike."""
+        if not (self and isinstance(v, np.ndarray)):
+            return v
+        out = np.empty_like(v)
+        out[...] = v[..., -1:]
+        out[..., self.names[: self.count]] = v[..., : self.count]
+        return out
+
+
+@dataclass
 class StreamState:
     """Everything a stream must remember between two chunks; `update` advances it in place.
 
     `record` holds the statistics that rules look at, `pending` the scales that x and y still have to be multiplied by,
-    `more` what one solver alone needs.
+    `more` what one solver alone needs. Where features have `places`, all arrays by features are in their order.
     """
 
     x: Array
@@ -57,37 +97,54 @@ class StreamState:
     lazy: dict[str, Any] | None = None
     more: dict[str, Array] = field(default_factory=dict)
     units: Units | None = None
+    places: Places = field(default_factory=Places.none)
 
     @property
     def primal(self) -> Array:
         """x with its pending projection applied, in the units of the rows; O(d)."""
         if self._moved:
-            return np.concatenate([part.primal for _, part in self.parts()], axis=1)
+            x = np.zeros(self.x.shape, self.x.dtype)
+            for at, part in self.parts():
+                for whole, values in zip(x, part.primal, strict=True):
+                    write(whole, at, values)
+            return x
         x = np.asarray(self.pending[0] * self.x, dtype=self.x.dtype)
-        return x if self.units is None else self.units.coefficients(x)
+        x = x if self.units is None else self.units.coefficients(x)
+        return np.asarray(self.places.spread(x))
 
     @property
     def dual(self) -> Array | None:
         """y with its pending projection applied, in the units of the rows."""
         self.settle()
         y = None if self.y is None else np.asarray(self.pending[1] * self.y, dtype=self.y.dtype)
-        return y if y is None or self.units is None else self.units.coefficients(y)
+        y = y if y is None or self.units is None else self.units.coefficients(y)
+        return None if y is None else np.asarray(self.places.spread(y))
 
     @property
     def _moved(self) -> bool:
         """Whether the iterates live elsewhere than in the dense arrays and have moved since those were filled."""
         return self.lazy is not None and self.lazy["settled"] != self.t
 
-    def parts(self) -> Iterator[tuple[slice, StreamState]]:
-        """The state in plain arrays, some features at a time, so that no array as long as all of them is made."""
+    def parts(self) -> Iterator[tuple[Any, StreamState]]:
+        """Features and the state of these in plain arrays, some at a time; what is left out is zero."""
         if self.units is not None and self.units.constant >= 0:  # the means of all features go into the intercept
             self.settle()
-        return self._parts() if self._moved else iter([(slice(None), self)])
+        if not (self._moved or self.places):
+            return iter([(slice(None), self)])
+        return ((self.places.names[at] if self.places else at, part) for at, part in self._parts())
+
+    @property
+    def count(self) -> int:
+        """How many features there are, or have a place."""
+        return self.places.count if self.places else self.x.shape[1]
 
     def _parts(self) -> Iterator[tuple[slice, StreamState]]:
-        for first in range(0, self.x.shape[1], SWEEP):
-            at = slice(first, min(first + SWEEP, self.x.shape[1]))
-            yield at, lazily().part(self, at)
+        for first in range(0, self.count, SWEEP):
+            at = slice(first, min(first + SWEEP, self.count))
+            if self._moved:
+                yield at, lazily().part(self, at)
+            else:
+                yield at, self.part(at, self.x[:, at], None if self.y is None else self.y[:, at], None)
 
     def part(self, at: slice, x: Array, y: Array | None, sums: Array | None, **more: Array) -> StreamState:
         """The state of some features, given their x and y, their sums, and what else their law keeps."""
@@ -106,6 +163,7 @@ class StreamState:
             pending=np.ones(2),
             trace=None,
             lazy=None,
+            places=Places.none(),
             more={name: values[:, at] for name, values in self.more.items()} | more,
             units=None if self.units is None else self.units.columns(at),
         )
@@ -130,21 +188,47 @@ class StreamState:
             lazily().take_sums(self)
         self.earlier, self.totals = self.totals, self.earlier
         if "share" in self.more:
-            self.more["earlier_share"], self.more["share"] = self.more["share"], np.zeros_like(self.more["share"])
+            self.more["earlier_share"], self.more["share"] = self.more["share"], np.zeros(self.x.shape, self.x.dtype)
         if self.lazy is None:
             self.totals.clear()
         else:  # new sums begin in the lines; what the dense arrays hold is overwritten when they are filled
             self.totals.weight, self.lazy["settled"] = 0.0, -1
 
     def settled(self) -> StreamState:
-        """A copy of the state in plain arrays, as a file holds it; this one is left as it is."""
+        """A copy of the state in plain arrays and with features in their own order, as a file holds it."""
         self.settle()
-        return replace(self, lazy=None)
+        plain, spread = replace(self, lazy=None, places=Places.none()), self.places.spread
+        plain.x, plain.y, plain.trace, plain.origin = map(spread, (self.x, self.y, self.trace, self.origin))
+        plain.totals, plain.earlier = (
+            Totals(spread(sums.x), spread(sums.y), sums.weight) for sums in (self.totals, self.earlier)
+        )
+        plain.more = {name: spread(values) for name, values in self.more.items()}
+        if self.units is not None:
+            plain.units = replace(self.units, **{k: spread(v) for k, v in vars(self.units).items()})
+        return plain
 
-    def leave(self) -> None:
-        """Go on in the dense arrays, without pending scales."""
+    def enter(self) -> None:
+        """Keep features in the order in which they come, from the first row on, unless they are few."""
+        d = self.x.shape[1]
+        if self.places or self.t > 0 or d <= FEW:
+            return
+        self.places, vectors = Places.none(d), [v for v in (self.x, self.y, self.origin) if v is not None]
+        if any(v.any() for v in vectors[:2]):  # those that are not zero are known already
+            known = np.flatnonzero(np.any([v.any(axis=0) for v in vectors], axis=0))
+            self.places.find(known)
+            for v in vectors:
+                v[:, : len(known)], v[:, len(known) :] = v[:, known], 0.0
+
+    def rest(self) -> None:
+        """Go on in the dense arrays."""
         self.settle()
         self.lazy = None
+
+    def leave(self) -> None:
+        """Go on in the dense arrays, with features in their own order."""
+        self.rest()
+        if self.places:
+            vars(self).update(vars(self.settled()))
 
     def apply_pending(self) -> None:
         """Multiply x and y by their pending scales."""
@@ -160,7 +244,7 @@ class StreamState:
         Gradients in very different units say nothing about the steps, which then begin afresh like the averages.
         """
         old, early = self.units or new, self.t < EARLY
-        self.leave()
+        self.rest()
         self.apply_pending()
         if early:
             self.x[:] = self.origin
@@ -190,6 +274,14 @@ def lazily() -> Any:
     from sparsetd.solvers import lazy
 
     return lazy
+
+
+def write(out: Array, at: Any, values: Array) -> None:
+    """out[at] = values, for a slice or the names of features."""
+    if isinstance(at, slice):
+        out[at] = values
+    else:
+        lazily().law.scatter(out[:, None], at, values)
 
 
 def room_for_a_step() -> tuple[Array, Array, Array]:

@@ -21,7 +21,7 @@ from sparsetd.solvers import plain
 from sparsetd.solvers.compiled import dense as dense_pass
 from sparsetd.solvers.compiled.points import Constants, Stream
 from sparsetd.solvers.compiled.rules import GX, GY, MASS, RECORD, WEIGHT, Fixed
-from sparsetd.solvers.state import LAYOUT, StreamState, Totals, apart, lazily, room_for_a_step
+from sparsetd.solvers.state import LAYOUT, StreamState, Totals, apart, lazily, room_for_a_step, write
 from sparsetd.solvers.units import Units
 from sparsetd.system import Array, Batch, Solution, Table, dense, trace_weights
 
@@ -141,7 +141,8 @@ class Streaming:
 
         In a pause the caller may look at the state. The constants of the run are put together once.
         """
-        if len(state.record) != RECORD or (state.lazy is not None and state.lazy.get("layout") != LAYOUT):
+        older = state.lazy is not None and state.lazy.get("layout") != LAYOUT
+        if older or len(state.record) != RECORD or "places" not in vars(state):
             raise ValueError(  # the kernels do not check bounds, so a wrong layout would crash the process
                 "The state of this stream comes from another version, which kept other numbers: remove its checkpoint, "
                 "and fit anew."
@@ -156,11 +157,10 @@ class Streaming:
         rows = (batch.phi, batch.phi_next)
         if name in LAZY:
             rows = tuple(map(lazily().rows_of, rows))
+            state.enter()
         else:
             state.leave()
-        take, laid_out = taker(name, self, state, system), batch.is_sparse and name not in LAZY
-        # Sparse rows that are laid out densely come in blocks of 32 MB.
-        at_once, done = max(1, 2**22 // batch.n_features) if laid_out else len(batch), 0
+        take, at_once, done = taker(name, self, state, system), _at_once(batch, name in LAZY), 0
         for pause in pauses:
             while done < pause and not state.diverged:
                 self._rotate(state)
@@ -168,6 +168,8 @@ class Streaming:
                 due = at_once if units is None else units.until_due(state.t)
                 stop = min(pause, done + self._until_rotation(state.t), done + due, done + at_once)
                 phi = [_part(given, done, stop, state.x.dtype) for given in rows]
+                if name in LAZY:
+                    phi = list(lazily().placed(state.places, *phi))
                 if units is not None:
                     units.observe(phi[0], state.t)
                     with np.errstate(all="ignore"):  # the kernels stop at what is not finite
@@ -205,18 +207,20 @@ class Streaming:
         costs nothing.
         """
         del table, penalty, factor
-        coef = np.empty(state.x.shape[1], state.x.dtype)
-        last = coef if brief and self.average == "none" else np.empty_like(coef)
-        aux = None if brief or len(state.x) == 1 else np.empty_like(coef)
-        y = None if brief or state.y is None else np.empty_like(state.y)
+        d, kind = state.x.shape[1], state.x.dtype
+        coef = np.zeros(d, kind)
+        last = coef if brief and self.average == "none" else np.zeros(d, kind)
+        aux = None if brief or len(state.x) == 1 else np.zeros(d, kind)
+        y = None if brief or state.y is None else np.zeros(state.y.shape, kind)
+        wholes = (None if last is coef else last, coef, aux, *(() if y is None else y))
         for at, part in state.parts():
             point, dual = part.primal, None if brief else part.dual
             x, mean_y = self._averaged(part, point, dual)
-            coef[at], last[at] = x[-1], point[-1]
-            if aux is not None:
-                aux[at] = x[0]
-            if y is not None:
-                y[:, at] = mean_y
+            for whole, values in zip(
+                wholes, (point[-1], x[-1], x[0], *(() if mean_y is None else mean_y)), strict=True
+            ):
+                if whole is not None:
+                    write(whole, at, values)
         return Solution(coef, last, state.t, "diverged" if state.diverged else "finished", aux=aux, dual=y)
 
     def _system(self, table: Table, penalty: PenaltyLike, factor: Array | None, dtype: Any) -> System:
@@ -281,6 +285,13 @@ def steps(step_size: float | Schedule, first: int, count: int) -> Array:
 def _of_vectors(values: Any, dual: float = 0.0) -> Array:
     """The numbers of (w, θ), with 0 for w in a system of θ alone, and those of y1 and y2."""
     return np.array([*([0.0] * (2 - len(values))), *values, dual, dual], dtype=np.float64)
+
+
+def _at_once(batch: Batch, lazy: bool) -> int:
+    """Rows in a block: those laid out densely take 32 MB, and the places of lazy ones 4 MB, which stay in the cache."""
+    if not (batch.is_sparse or lazy):
+        return len(batch)
+    return max(1, 2**20 * len(batch) // max(batch.n_entries, 1) if lazy else 2**22 // batch.n_features)
 
 
 def _part(rows: Any, first: int, stop: int, dtype: Any) -> Any:

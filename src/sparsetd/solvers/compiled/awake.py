@@ -12,7 +12,7 @@ The coordinates of a row are gathered side by side: they are *hot*, and the step
 Those of a trace stay hot until it has faded. Features with a penalty of their own stay hot too. Every so many rows all
 coordinates are brought up to date (a flush), at fixed row numbers: any chunking gives the same bits.
 
-A line of zeros is a coordinate at zero, so that memory which no row has touched is never written.
+A line of zeros is a coordinate at zero. Lines lie in the order in which their coordinates came (`law.place`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy as np
 from sparsetd.solvers.compiled import points, queue, rules
 from sparsetd.solvers.compiled.compile import kernel, part
 from sparsetd.solvers.compiled.intrinsics import borrow, lanes, load, store, within
-from sparsetd.solvers.compiled.law import FULL, SINCE, TRACE_TOL, fetch_ahead, shrink
+from sparsetd.solvers.compiled.law import FULL, SEEN, SINCE, TRACE_TOL, fetch_ahead, shrink
 from sparsetd.solvers.compiled.points import GRADIENT, TRIED, U, gradient, squares
 from sparsetd.solvers.compiled.queue import HEAPED, KEY, L1, LEVEL, MARK, PER, SHARE, SQUARES, P, Q, R, V
 from sparsetd.solvers.compiled.rules import GX, GY, MASS, WEIGHT, into_unit_ball, over_root
@@ -81,17 +81,6 @@ def sum_of(room, values, mask):
 
 
 @kernel
-def materialise(s, first, mass, out):
-    """Write v, sums and shares of the lines from `first` on into `out`; hot coordinates are the caller's."""
-    s, out = borrow(s, WIDTHS), borrow(out, 12)
-    for i in range(len(out)):
-        v, total, share, _ = unpacked(s, first + i, mass)
-        store(out, i, V, v)
-        store(out, i, R, total)
-        store(out, i, SHARE, share)
-
-
-@kernel
 def flush(s, mass, forget):
     """Begin P and Q afresh, count the active ones anew, in a new heap; forget the averages if asked to."""
     s = borrow(s, WIDTHS)
@@ -101,7 +90,7 @@ def flush(s, mass, forget):
     counter[HEAPED] = counter[SINCE] = 0
     for row in range(LEVEL):
         store(active, row, 0, nothing)
-    for j in range(len(line)):
+    for j in range(counter[SEEN]):
         place = np.int64(line[j, MARK]) - 1
         if place < 0:
             v, total, share, on = unpacked(s, j, mass)
@@ -191,6 +180,26 @@ def _point_of(v, law, special, multiplier):
     if not special:
         return ratio * shrink(v, drop)
     return keep * shrink(v, multiplier * drop) / (below + multiplier * ridge)
+
+
+@kernel
+def materialise(s, root, mass, n_special, first, out):
+    """Write the point, v, sums and shares of the lines from `first` on into `out`, four rows for each."""
+    s, out, hot, room = borrow(s, WIDTHS), borrow(out, 0), borrow(s.hot, HOT_WIDTH), np.zeros((1, 16))
+    law = _law(s.lane, root, mass, s.number[FACTOR])
+    for i in range(out.shape[1]):
+        place = np.int64(s.line[first + i, MARK]) - 1
+        v, total, share, _ = unpacked(s, first + i, mass)
+        point = _point_of(v, law, False, 1.0)
+        if place >= 0:
+            v, total, share = load(hot, place, V), load(hot, place, TOTAL), load(hot, place, SHARES)
+            point = _point_of(v, law, place < n_special, hot[place, MULTIPLIER])
+        store(room, 0, 0, point)
+        store(room, 0, 4, v)
+        store(room, 0, 8, total)
+        store(room, 0, 12, share)
+        for row in range(16):
+            out[row, i] = room[0, row]
 
 
 @part

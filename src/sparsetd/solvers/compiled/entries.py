@@ -26,7 +26,7 @@ from sparsetd.solvers.compiled import crossings, points
 from sparsetd.solvers.compiled import law as asleep
 from sparsetd.solvers.compiled.compile import kernel, part
 from sparsetd.solvers.compiled.intrinsics import borrow, lanes, load, store, within
-from sparsetd.solvers.compiled.law import MOVED, NARROW, RHO, SINCE, WIDE, F, L, P, Q, R, V, fetch_ahead, shrink
+from sparsetd.solvers.compiled.law import MARKS, MOVED, RHO, SINCE, F, L, P, Q, R, V, fetch_ahead, shrink
 from sparsetd.solvers.compiled.points import NEXT, NUMBERS, TRIAL, N, S, T, U, fixed_plan, fold, inner, into_ball, plan
 from sparsetd.solvers.compiled.rules import WEIGHT, see_distance
 
@@ -35,11 +35,11 @@ SCRATCH = 6  # a row of `change` to take a register apart; in the other rows lan
 
 
 class Kinds(NamedTuple):
-    """What a kernel is compiled for: four vectors, traces, a rule that looks at gradients, norms that somebody asks
-    for, a trial point, averages, thresholds, crossings that are searched for, thresholds that differ between
+    """What a kernel is compiled for: the shape of a line, traces, a rule that looks at gradients, norms that somebody
+    asks for, a trial point, averages, thresholds, crossings that are searched for, thresholds that differ between
     features."""
 
-    wide: bool
+    shape: int
     traced: bool
     measured: bool
     sized: bool
@@ -70,7 +70,7 @@ def _read(s, row, marks, kinds, drop, mark, times):
     for i in range(lo, hi):
         j = np.uint64(np.uint32(indices[i]))
         if line[j, marks.born] != generation:
-            asleep.renew(s, j, marks.born, generation)
+            asleep.renew(s, j, marks, generation)
         v = load(line, j, V)
         if kinds.bent:
             v = shrink(v, asleep.weigh(s, j, marks.front, kinds.own) * drop)
@@ -193,7 +193,7 @@ def _ridge(room, slots, l2, k, step, beta):
 @part
 def _products(s, past, phi, about, kinds, change, u):
     """Read φ, φ' and e of a row: their products with every vector, and φ and ψ in the marks if they are measured."""
-    (t, length, rate), marks, drop = about, WIDE if kinds.wide else NARROW, load(s.lane, RHO, 0) * load(s.scalar, L, 0)
+    (t, length, rate), marks, drop = about, MARKS[kinds.shape], load(s.lane, RHO, 0) * load(s.scalar, L, 0)
     for q in range(3 if kinds.traced else 2):
         row = _row(phi, s, length, q, t, rate)
         if kinds.searched:
@@ -209,7 +209,7 @@ def _products(s, past, phi, about, kinds, change, u):
 @part
 def _step_bent(s, past, phi, about, kinds, step, k, next_point, change, bound):
     """Write a step set by hand: thresholds, the history, and the ball of y."""
-    (t, length, rate), marks, n_rows = about, WIDE if kinds.wide else NARROW, 3 if kinds.traced else 2
+    (t, length, rate), marks, n_rows = about, MARKS[kinds.shape], 3 if kinds.traced else 2
     before, level, since, growth = load(s.scalar, F, 0), load(s.scalar, L, 0), s.counter[SINCE] + 1, lanes(0.0)
     omega = step * (load(s.lane, asleep.SUMMED, 0) * before)
     asleep.add(s.scalar, Q, omega * level)
@@ -237,7 +237,7 @@ def _step_bent(s, past, phi, about, kinds, step, k, next_point, change, bound):
 @part
 def _step_linear(s, phi, about, kinds, step, room, change):
     """Write a step without thresholds."""
-    (t, length, rate), marks, n_rows = about, WIDE if kinds.wide else NARROW, 3 if kinds.traced else 2
+    (t, length, rate), marks, n_rows = about, MARKS[kinds.shape], 3 if kinds.traced else 2
     out, summed = False, s.lane[asleep.SUMMED]
     for b in range(len(s.slots)):  # F and P after the step
         slot, here = s.slots[b], s.scalar[F, b]
@@ -294,12 +294,14 @@ def _follow(s, phi, about, k, origin, from_origin, fixed, room, gram, inverse):
 @part
 def _awakened(s, past, j, how, here, law, out, i):
     """Write x and Σωx of coordinate j into line i of `out`."""
-    (_, searched, own), marks = how, WIDE if how[0] else NARROW
+    (_, searched, own), marks = how, MARKS[how[0]]
     weight = asleep.weigh(s, j, marks.front, own)
     drop, gained, loss, closed, last = asleep.weighed(law, weight, own)
     older, v = 2 * np.int64(s.line[j, marks.born]), load(s.line, j, V)
-    store(out, i, R, load(s.line, j, R) + v * load(s.chain, older + 1, 0))
     store(out, i, V, v * load(s.chain, older, 0))
+    if marks.width == R:  # no sums are kept
+        return store(out, i, V, here * load(out, i, V))
+    store(out, i, R, load(s.line, j, R) + v * load(s.chain, older + 1, 0))
     if searched:
         crossings.settle_line(out, i, past, s.lane, weight, s.counter[SINCE])
     v = load(out, i, V)
@@ -310,32 +312,32 @@ def _awakened(s, past, j, how, here, law, out, i):
 
 @kernel
 def materialise(s, past, how, first, out):
-    """Write x and Σωx of the lines from `first` on into lines of 8; the state is left alone.
+    """Write x and Σωx of the lines from `first` on into `out`, a row for each vector; the state is left alone.
 
-    `how` is whether lines are wide, crossings are searched for, and thresholds differ between features.
+    `how` is the shape of a line, whether crossings are searched for, and thresholds differ between features.
     """
-    s, past, out = borrow(s, 0), borrow(past, 4), borrow(out, 8)
+    s, past, out, line = borrow(s, 0), borrow(past, 4), borrow(out, 0), np.zeros((1, 8))
     here, law = load(s.scalar, F, 0), asleep.law_of(s, float(s.counter[SINCE]))
-    for i in range(len(out)):
-        _awakened(s, past, first + i, how, here, law, out, i)
+    for i in range(out.shape[1]):
+        _awakened(s, past, first + i, how, here, law, line, 0)
+        for b in range(len(s.slots)):
+            out[V + b, i], out[R + b, i] = line[0, V + b], line[0, R + b]
 
 
 @kernel
 def flush(s, past, origin, how, sums):
-    """Bring every line that was seen up to date, count the norms anew and begin all scalars afresh; the sums are moved
-    to `sums`, in the order of `seen`, where it has room for them."""
+    """Bring every line up to date, count the norms anew and begin all scalars afresh; the sums are moved to `sums` if
+    it has room for them."""
     s, past, origin, sums, moves = borrow(s, 0), borrow(past, 4), borrow(origin, 0), borrow(sums, 0), len(sums) > 0
-    here, law, marks = load(s.scalar, F, 0), asleep.law_of(s, float(s.counter[SINCE])), WIDE if how[0] else NARROW
+    here, law, marks = load(s.scalar, F, 0), asleep.law_of(s, float(s.counter[SINCE])), MARKS[how[0]]
     line, norms, counter = s.line, s.norms, s.counter
     norms[:, MOVED] = norms[:, asleep.ALONG] = 0.0
-    for i in range(counter[asleep.SEEN]):
-        fetch_ahead(line, s.seen, np.uint64(i), (marks.width + 4) // 8)
-        j = np.int64(s.seen[i])
+    for j in range(counter[asleep.SEEN]):
         _awakened(s, past, j, how, here, law, line, j)
         line[j, marks.born] = asleep.FIRST
         for b in range(len(s.slots)):
             if moves:
-                sums[b, i], line[j, R + b] = line[j, R + b], 0.0
+                sums[b, j], line[j, R + b] = line[j, R + b], 0.0
             start = origin[b, j] if b < len(origin) else 0.0
             moved = line[j, b] - start
             norms[b, MOVED] += moved * moved
@@ -361,7 +363,7 @@ def stepping(kinds):
     """
     # Numba leaves out what follows an `if` on a plain constant of the closure before it looks at types.
     traced, measured, sized, bent = kinds.traced, kinds.measured, kinds.sized, kinds.bent
-    marks = WIDE if kinds.wide else NARROW
+    marks = MARKS[kinds.shape]
     widths = asleep.WIDTHS._replace(line=marks.width)
 
     def stream(rule, rows, begin, s, past, work, origin, record, constants, every):
@@ -406,7 +408,7 @@ def stepping(kinds):
                 _step_linear(s, phi, about, kinds, steps[0], room, change)
             counter[SINCE] += 1
             if counter[SINCE] >= every or 2 * counter[asleep.GENERATION] + 4 > len(s.chain):
-                flush(s, past, origin, (kinds.wide, kinds.searched, kinds.own), s.line[:0])
+                flush(s, past, origin, (kinds.shape, kinds.searched, kinds.own), s.line[:0])
         return len(rows.reward)
 
     return kernel(stream)

@@ -15,8 +15,9 @@ resolve the terms added to it; `chain` holds the composed map (F, P) from the st
 the current one, until it has faded to zero. Every so many rows all coordinates are brought up to date (a flush), which
 renews the tracked norms and bounds the history. This happens at fixed row numbers: any chunking gives the same bits.
 
-A line of zeros is a coordinate that no row has touched. Generations count from 1, so the first row to read such a line
-finds generation 0 in it and adds it to the list of `seen` coordinates. A flush visits these alone.
+Lines lie in the order in which their coordinates came (`place`), so that memory is written from its beginning on and
+follows the features that were seen, not all that there could be. A flush visits the lines of these alone. A line of
+zeros is a coordinate that no row has touched yet: generations count from 1, and 0 is that of such a line.
 
 Every vector is a lane of a register. Lanes without a vector hold the marks of a coordinate, which the law leaves alone
 because there F = 1 and ρ = P = Q = 0.
@@ -28,22 +29,24 @@ from collections import namedtuple
 
 import numpy as np
 
-from sparsetd.solvers.compiled.compile import part, piece
-from sparsetd.solvers.compiled.intrinsics import lanes, load, prefetch, store
+from sparsetd.solvers.compiled.compile import kernel, part, piece
+from sparsetd.solvers.compiled.intrinsics import borrow, lanes, load, prefetch, store
 
 # A line is the v of its vectors, their R, and its marks: the generation, φ and ψ (while a row is at work), and 1 + its
 # place in the trace. Where there are thresholds nobody measures φ, and its place holds what multiplies ρ, less 1. With
-# one or two vectors the marks lie in the lanes that are free: 64 bytes in all.
+# one or two vectors the marks lie in the lanes that are free: 64 bytes in all, and 32 where nothing is averaged or
+# measured, and R is left out.
 V, R = 0, 4
 Marks = namedtuple("Marks", "width born front back place")
-NARROW, WIDE = Marks(8, 6, 2, 3, 7), Marks(12, 8, 9, 11, 10)
+MARKS = (Marks(4, 2, 0, 0, 3), Marks(8, 6, 2, 3, 7), Marks(12, 8, 9, 11, 10))
+THIN, NARROW, WIDE = range(3)
 # Rows of `scalar`: F, L, P and Q, and CARRY further on the rounding of the last three.
 F, L, P, Q, CARRY = 0, 1, 2, 3, 3
 # Rows of `lane`: ρ, whether there is a threshold, whether sums are kept, whether it is y, whether F may move; and for
 # crossings in closed form 1/(ρα), α and ρα²/2 (or ∞, 1 and 0).
 RHO, BENT, SUMMED, DUAL, FREE, PER, UNIT, HALF = range(8)
 # Entries of `counter`: the length of the trace, the generation and the oldest that has not faded, rows since the last
-# flush, whether the trace is full, how many coordinates were seen.
+# flush, whether the trace is full, how many coordinates have a line.
 TRACED, GENERATION, OLDEST, SINCE, FULL, SEEN = range(6)
 FIRST = 1  # the first generation
 # Columns of `norms`: ‖v − v_0‖², ⟨v − v_0, v_0⟩, ‖v_0‖².
@@ -51,11 +54,11 @@ MOVED, ALONG, ORIGIN = range(3)
 
 TRACE_TOL = 1e-12  # entries of a trace of at most this size are dropped; e is then wrong by at most tol/(1 − γλ)
 AHEAD = 128  # entries: a row at most so long is asked for well before its turn
+NEAR = 2**16  # features: so many places lie near the core by themselves
 
-# A lazy state: lines, the coordinates that were seen, the trace, the scalars and constants above, the numbers of the
-# vectors, and the smallest F.
-Lines = namedtuple("Lines", "line seen names faded scalar chain norms lane counter slots smallest")
-WIDTHS = Lines(0, 0, 0, 0, 4, 4, 3, 4, 0, 0, 0)  # the lengths of rows that do not depend on the number of vectors
+# A lazy state: lines, the trace, the scalars and constants above, the numbers of the vectors, and the smallest F.
+Lines = namedtuple("Lines", "line names faded scalar chain norms lane counter slots smallest")
+WIDTHS = Lines(0, 0, 0, 4, 4, 3, 4, 0, 0, 0)  # the lengths of rows that do not depend on the number of vectors
 
 
 @part
@@ -118,16 +121,13 @@ def law_of(s, since):
 
 
 @part
-def renew(s, j, born, generation):
-    """Bring a line from its generation to the current one, and list it if no row has touched it before."""
-    older, n = 2 * np.int64(s.line[j, born]), s.counter[SEEN]
-    if older == 0:
-        s.seen[n] = j
-        s.counter[SEEN] = n + 1
-    v = load(s.line, j, V)
-    store(s.line, j, R, load(s.line, j, R) + v * load(s.chain, older + 1, 0))
+def renew(s, j, marks, generation):
+    """Bring a line from its generation to the current one."""
+    older, v = 2 * np.int64(s.line[j, marks.born]), load(s.line, j, V)
+    if marks.width > R:
+        store(s.line, j, R, load(s.line, j, R) + v * load(s.chain, older + 1, 0))
     store(s.line, j, V, v * load(s.chain, older, 0))
-    s.line[j, born] = generation
+    s.line[j, marks.born] = generation
 
 
 @piece
@@ -190,3 +190,48 @@ def fetch_ahead(array, indices, i, lines):
     j = np.uint32(indices[ahead if ahead < np.uint64(len(indices)) else i])
     for line in range(lines):
         prefetch(array, j, 8 * line)
+
+
+@kernel
+def scatter(out, names, values):
+    """out[names] = values; the memory of `out` is asked for ahead, which NumPy would wait for."""
+    out, names = borrow(out, 1), borrow(names, 0)
+    for i in range(len(names)):
+        fetch_ahead(out, names, np.uint64(i), 1)
+        out[np.uint32(names[i]), 0] = values[i]
+
+
+@part
+def _place_row(of, names, n, rows, t, room, at):
+    """The places of row t, written from `at` on; returns how many places are taken."""
+    indices, indptr, found = rows[1], rows[2], np.int32(1)
+    lo, hi, first, begin = np.uint64(indptr[t]), np.uint64(indptr[t + 1]), np.uint64(indptr[0]), np.uint64(at)
+    for i in range(lo, hi):
+        if len(of) > NEAR:
+            fetch_ahead(of, indices, i, 1)
+        place = of[np.uint32(indices[i]), 0]
+        room[i - first + begin], found = place - np.int32(1), min(found, place)
+    for i in range(lo, hi if found == 0 else lo):
+        j = np.uint32(indices[i])
+        if of[j, 0] == 0:
+            names[n] = j
+            n += 1
+            of[j, 0] = n
+        room[i - first + begin] = of[j, 0] - np.int32(1)
+    return n
+
+
+@kernel
+def place(of, names, n, rows, room, at, follows):
+    """Write the places of φ into `room`, and those of φ' from `at` on; whoever has none gets the next one.
+
+    Places are given row by row, φ before φ': how a stream is cut into chunks must not change them. Where φ' `follows`,
+    it is the φ of the next row, and only that of the last row is not written yet.
+    """
+    of, names, room, (phi, phi_next) = borrow(of, 1), borrow(names, 0), borrow(room, 0), borrow(rows, 0)
+    last = len(phi[2]) - 2
+    for t in range(last + 1):
+        n = _place_row(of, names, n, phi, t, room, 0)
+        if t == last or not follows:
+            n = _place_row(of, names, n, phi_next, t, room, at)
+    return n
