@@ -50,6 +50,7 @@ HELD = 1e-6  # ridge of this fit: with less, rounding by the order of the rows s
 ROWS_EACH = 20  # rows that every column of this fit needs: a quantile that follows its rows leaves no room for a cause
 TRIED = (1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0)  # Γ at which Γ* is looked for
 COMPARED = 3  # recorded columns whose strength is shown
+SMALL, STEPS = 100, 25  # coefficients of a logistic regression that Newton's method finds, in so many steps
 USUAL = 0.9  # share of the rows whose odds a column changes by no more than its strength
 
 
@@ -192,7 +193,7 @@ def _every(rows: Confounded, strength: float, sign: float, settled: float) -> Va
         reward = W * sign * part.batch.reward + offset
         low, high = rows.sides.sums(below)
         A = sums.A - (strength - 1.0) * low + (1.0 - 1.0 / strength) * high
-        model = LinearValue.solve(replace(sums, A=A, b=((part.batch.ratio * reward) @ states)[None]))
+        model = rows.plain.again(A[0], (part.batch.ratio * reward) @ states)
         if abs(model.value - before) <= settled * abs(model.value - plain.value):
             break
     if rows.sampled:
@@ -361,16 +362,48 @@ def strengths_of(log: Transitions) -> Columns:
     spread = X.std(axis=0)
     Z = (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
     odds, coef = _log_odds(Z, action)
-    heavy = np.argsort(-np.abs(coef).max(axis=0) * (spread > 0), kind="stable")[:COMPARED]
+    weight = np.abs(coef[:, :-1]).max(axis=0)
+    heavy = np.argsort(-weight * (spread > 0), kind="stable")[:COMPARED]
     found = []
     for j in heavy:
-        without = _log_odds(np.delete(Z, j, axis=1), action)[0] if Z.shape[1] > 1 else 0.0
+        without = _log_odds(np.delete(Z, j, axis=1), action, np.delete(coef, j, axis=1))[0] if Z.shape[1] > 1 else 0.0
         found.append((log.labels()[j], float(np.exp(np.quantile(np.abs(odds - without), USUAL)))))
     return tuple(sorted(found, key=lambda entry: -entry[1]))
 
 
-def _log_odds(Z: Array, action: Array) -> tuple[Array, Array]:
-    """The log-odds of the logged actions by a logistic regression, and its coefficients."""
-    model = LogisticRegression(max_iter=200).fit(Z, action)
-    taken = model.predict_proba(Z)[np.arange(len(Z)), np.searchsorted(model.classes_, action)]
-    return logit(np.clip(taken, 1e-6, 1 - 1e-6)), model.coef_  # a certain action would have infinite odds
+def _log_odds(Z: Array, action: Array, begin: Array | None = None) -> tuple[Array, Array]:
+    """The log-odds of the logged actions by a logistic regression, and its coefficients with the intercepts last.
+
+    Newton's method finds few coefficients in a few steps from `begin`, each of which costs less than scikit-learn's
+    checks of its input.
+    """
+    names, number = np.unique(action, return_inverse=True)
+    X, chance = np.vstack([Z.T, np.ones(len(Z))]), None
+    if len(names) * len(X) <= SMALL:
+        zero = np.zeros((len(names), len(X)))
+        start = zero if begin is None or begin.shape != zero.shape else begin  # scikit-learn has a vector for two
+        chance, coef = _newton(X, np.eye(len(names))[:, number], start)
+    if chance is None:
+        model = LogisticRegression(max_iter=200).fit(Z, action)
+        chance, coef = model.predict_proba(Z).T, np.column_stack([model.coef_, model.intercept_])
+    taken = chance[number, np.arange(len(Z))]
+    return logit(np.clip(taken, 1e-6, 1 - 1e-6)), coef  # a certain action would have infinite odds
+
+
+def _newton(X: Array, taken: Array, coef: Array) -> tuple[Array | None, Array]:
+    """The probabilities and coefficients with scikit-learn's penalty; no probabilities if it does not settle."""
+    (k, n), d = taken.shape, len(X)
+    ridge = np.append(np.full(d - 1, 2.0 if k == 2 else 1.0), 1e-9)  # the penalty of two actions is that of one vector
+    for _ in range(STEPS):
+        size = coef @ X
+        chance = np.exp(size - size.max(axis=0))
+        chance /= chance.sum(axis=0)
+        each = (chance[:, None] * X).reshape(k * d, n)
+        hessian = np.diag(np.tile(ridge, k)) - each @ each.T
+        for own in range(0, k * d, d):
+            hessian[own : own + d, own : own + d] += each[own : own + d] @ X.T
+        step = np.linalg.solve(hessian, ((chance - taken) @ X.T + ridge * coef).ravel()).reshape(k, d)
+        coef = coef - step
+        if np.abs(step).max() < 1e-5:
+            return chance, coef
+    return None, coef

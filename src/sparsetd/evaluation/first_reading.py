@@ -37,7 +37,7 @@ from sparsetd.evaluation.reading import Ask, Opened, Part, Parts, Settings, answ
 from sparsetd.features.basis import Basis as RankBasis
 from sparsetd.logs import suspicions
 from sparsetd.selection import SparseTDSelect, shrinkage
-from sparsetd.selection.moments import Moments, in_other_units
+from sparsetd.selection.moments import Moments, in_other_units, in_units
 from sparsetd.selection.shrinkage import LAMBDAS, losses, ridged, ridged_without, shrunk, widening
 from sparsetd.solvers.saddle import Units
 from sparsetd.system import Array
@@ -224,14 +224,14 @@ def first_reading(log: Opened, settings: Settings, details: bool) -> First:
     asked |= {f"ages {k}": Ask(support.by_age, whole=True).under(k) for k in every if details}
     found = vars(answer(rows, **asked))
     *own, behavior = (found["sums"].of_policy(k) for k in (*every, len(every)))
-    tail = found["tail"]
+    behavior, tail = behavior.total(), found["tail"]
     if units is None:
         units = own[0].units(log.units)
-        *own, behavior = (moments.in_units(log.units, units) for moments in (*own, behavior))
+        own, behavior = in_units(own, log.units, units), behavior.in_units(log.units, units)
         tail, rows = in_other_units(tail, log.units, units), rows.in_units(units)
     folds = tuple(moments.merged(groups.each) if split else moments for moments in own)
     smaller = own[0] if split else None
-    basis = Basis(rows, log.sample, columns, units, folds, behavior.total(), tail, smaller, chosen)
+    basis = Basis(rows, log.sample, columns, units, folds, behavior, tail, smaller, chosen)
     if log.built is not None and formed:
         basis = _shrunk(basis, log.n_candidates, own, groups.each)
     digests = np.hstack(found["digests"]) if found["digests"] else None

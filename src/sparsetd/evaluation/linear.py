@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
@@ -117,7 +117,7 @@ def sums_of(rows: Part | Parts, group: Array | None = None, n: int = 1, policy: 
 
 @dataclass(frozen=True, eq=False)
 class LinearValue:
-    """θ on the columns of a part (the constant last), with A⁻¹; redundant columns have θ = 0 and zeros in A⁻¹."""
+    """θ on the columns of a part (the constant last), with A⁻¹; columns not `kept` are redundant: zeros in both."""
 
     theta: Array
     A: Array
@@ -127,6 +127,7 @@ class LinearValue:
     n_clusters: int
     n_rows: int
     scale: Array
+    kept: Array
 
     @classmethod
     def solve(cls, moments: Moments) -> LinearValue:
@@ -134,8 +135,14 @@ class LinearValue:
         total = moments.total()
         n_rows, counts = int(total.n_rows[0]), (int(total.n_episodes[0]), int(total.n_clusters[0]))
         scale = lengths_of(np.diag(total.C[0]) / max(n_rows, 1))
-        inverse = _inverse(total.A[0], total.C[0], scale, n_rows)
-        return cls(inverse @ total.b[0], total.A[0], inverse, total.start[0], *counts, n_rows, scale)
+        kept = _independent(total.C[0] / (np.outer(scale, scale) * max(n_rows, 1)))
+        inverse = _inverse(total.A[0], kept, scale, n_rows)
+        return cls(inverse @ total.b[0], total.A[0], inverse, total.start[0], *counts, n_rows, scale, kept)
+
+    def again(self, A: Array, b: Array) -> LinearValue:
+        """The fit of other systems to the same rows: which columns are redundant is known."""
+        inverse = _inverse(A, self.kept, self.scale, self.n_rows)
+        return replace(self, theta=inverse @ b, A=A, inverse=inverse)
 
     @property
     def value(self) -> float:
@@ -247,13 +254,12 @@ def score_powers(part: Part, model: LinearValue) -> Array:
     return powers((model.n_clusters * each @ model.inverse[:-1].T).T)
 
 
-def _inverse(A: Array, C: Array, scale: Array, n_rows: int) -> Array:
-    """D(DAD)⁻¹D with D = 1/scale on the columns that are not redundant, or the pseudo-inverse if DAD is singular.
+def _inverse(A: Array, kept: Array, scale: Array, n_rows: int) -> Array:
+    """D(DAD)⁻¹D with D = 1/scale on the columns that are kept, or the pseudo-inverse if DAD is singular.
 
     A singular value as small as the rounding of a sum over the rows counts as zero.
     """
     units = np.outer(scale, scale)
-    kept = _independent(C / (units * max(n_rows, 1)))
     even, smallest = (A / units)[np.ix_(kept, kept)], max(n_rows, len(A)) * np.finfo(float).eps
     factors, pivots, zero = dgetrf(even)
     if zero == 0 and dgecon(factors, np.abs(even).sum(axis=0).max())[0] > smallest:

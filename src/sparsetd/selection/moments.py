@@ -12,6 +12,7 @@ singular must not depend on units.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -113,18 +114,27 @@ class Moments:
 
     def in_units(self, old: Units, new: Units) -> Moments:
         """The sums of the same rows in other units."""
-
-        def mapped(rows: Array) -> Array:
-            return in_other_units(rows, old, new)
-
-        A, C = (np.swapaxes(mapped(np.swapaxes(mapped(square), 1, 2)), 1, 2) for square in (self.A, self.C))
-        return replace(self, A=A, C=C, b=mapped(self.b), start=mapped(self.start))
+        return in_units((self,), old, new)[0]
 
 
-def in_other_units(rows: Array, old: Units, new: Units) -> Array:
-    """Tφ = scale·φ + shift·1 of what the last axis counts, which ends with the constant."""
+def in_units(several: Sequence[Moments], old: Units, new: Units) -> list[Moments]:
+    """The sums of several policies over the same rows in other units: C and c are those of the first."""
+
+    def mapped(square: Array) -> Array:
+        return in_other_units(in_other_units(square, old, new), old, new, axis=-2)
+
+    C, start = mapped(several[0].C), in_other_units(several[0].start, old, new)
+    return [replace(m, A=mapped(m.A), b=in_other_units(m.b, old, new), C=C, start=start) for m in several]
+
+
+def in_other_units(rows: Array, old: Units, new: Units, axis: int = -1) -> Array:
+    """Tφ = scale·φ + shift·1 of what an axis counts, the last (−1) or the one before (−2): it ends with the constant."""
     scale, shift = np.append(old.scale / new.scale, 1.0), np.append((old.shift - new.shift) / new.scale, 0.0)
-    return np.asarray(rows * scale + rows[..., -1:] * shift)
+    if axis == -2:
+        scale, shift = scale[:, None], shift[:, None]
+    out = rows * scale
+    out += rows.take([-1], axis) * shift
+    return np.asarray(out)
 
 
 @dataclass
