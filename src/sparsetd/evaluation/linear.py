@@ -33,8 +33,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse as sp
 from scipy.linalg.lapack import dgecon, dgetrf, dgetri, dpstrf
 
+from sparsetd.evaluation.episodes import Episodes
 from sparsetd.evaluation.estimate import Estimate
 from sparsetd.evaluation.reading import Ask, Part, Parts, answer
 from sparsetd.selection.elimination import distinct
@@ -220,6 +222,13 @@ def influence(part: Part, model: LinearValue) -> list[Array]:
     return [model.influence(part)]
 
 
+def weighted_by_cluster(episodes: Episodes, weight: Array, rows: Array) -> Array:
+    """Σ w_t x_t over the rows x_t of every cluster: a sparse product, which needs no array of w_t x_t."""
+    bounds = np.append(episodes.first[episodes.clusters], len(rows))
+    shape = (len(bounds) - 1, len(rows))
+    return np.asarray(sp.csr_array((weight, np.arange(len(rows)), bounds), shape=shape) @ rows)
+
+
 def _by_cluster(rows: Array, first: Array, length: Array, size: int) -> Array:
     """The rows of clusters, filled up to one size with zeros; a view where they follow one another and need none."""
     if first[-1] - first[0] == size * (len(first) - 1) and length.min() == size:
@@ -250,7 +259,7 @@ def coefficients(model: LinearValue, power: Array) -> list[Estimate]:
 
 def score_powers(part: Part, model: LinearValue) -> Array:
     """Σ_i x_i^k, k = 1, …, 4, of the influence x_i of every cluster on every coefficient."""
-    each = part.episodes.rows_by_cluster((part.batch.ratio * model.errors(part))[:, None] * part.states)
+    each = weighted_by_cluster(part.episodes, part.batch.ratio * model.errors(part), part.states)
     return powers((model.n_clusters * each @ model.inverse[:-1].T).T)
 
 

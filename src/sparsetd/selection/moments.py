@@ -21,6 +21,7 @@ from sparsetd.solvers.mean import selected_rows
 from sparsetd.solvers.saddle import Units
 from sparsetd.system import Array, Batch, Table
 
+MOSTLY = 0.8  # share of rows with ρ ≠ 0 from which a copy of these costs more than products with zeros
 TRACE = 1e-7  # share that is added to the mean square of a column with a ridge
 
 
@@ -37,7 +38,10 @@ def lengths_of(mean_squares: Array) -> Array:
 def weighted_products(left: Array, right: Array, last: Array, weight: Array | None, group: Array, into: Array) -> None:
     """Add [Σ ρ l rᵀ, Σ ρ l y] over the rows of every group to `into`, ρ being `weight` and y the column `last`."""
     d = right.shape[1]
-    for k, rows in runs_of(group, len(into)):
+    used = None if weight is None else np.flatnonzero(weight)
+    if used is not None and len(used) < MOSTLY * len(group):  # a rule takes some of the logged actions only
+        left, right, last, weight, group = (x[used] for x in (left, right, last, weight, group))
+    for k, rows in runs_of(group, len(into)) if len(group) else ():
         weighted = left[rows] if weight is None else weight[rows, None] * left[rows]
         into[k, :, :d] += weighted.T @ right[rows]
         into[k, :, d] += weighted.T @ last[rows]
@@ -128,7 +132,7 @@ def in_units(several: Sequence[Moments], old: Units, new: Units) -> list[Moments
 
 
 def in_other_units(rows: Array, old: Units, new: Units, axis: int = -1) -> Array:
-    """Tφ = scale·φ + shift·1 of what an axis counts, the last (−1) or the one before (−2): it ends with the constant."""
+    """Tφ = scale·φ + shift·1 of what an axis counts (the last, or with −2 the one before), the constant at its end."""
     scale, shift = np.append(old.scale / new.scale, 1.0), np.append((old.shift - new.shift) / new.scale, 0.0)
     if axis == -2:
         scale, shift = scale[:, None], shift[:, None]
