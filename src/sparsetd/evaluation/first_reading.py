@@ -311,8 +311,8 @@ def columns_of(log: Opened, basis: Basis, level: float) -> tuple[Column, ...]:
     shown = np.argsort(-np.array(spread), kind="stable")[:MAX_COLUMNS]
     out = [every < 0, every < every[-1], *(parts[j] for j in shown)]  # nothing, all but the constant, and each column
 
-    def fits(*sums: Any) -> Array:
-        return np.stack(ridged_without(*sums, penalised, lam, out), axis=1)
+    def fits(A: Array, b: Array, n_rows: float) -> Array:
+        return np.stack(ridged_without(A, b, n_rows, penalised, lam, out), axis=1)
 
     found = losses(groups, fits)[..., 0]
     rise, explained = found[2:] - found[0], float((found[1] - found[0]).mean())

@@ -38,9 +38,9 @@ def lengths_of(mean_squares: Array) -> Array:
 def weighted_products(left: Array, right: Array, last: Array, weight: Array | None, group: Array, into: Array) -> None:
     """Add [Σ ρ l rᵀ, Σ ρ l y] over the rows of every group to `into`, ρ being `weight` and y the column `last`."""
     d = right.shape[1]
-    used = None if weight is None else np.flatnonzero(weight)
-    if used is not None and len(used) < MOSTLY * len(group):  # a rule takes some of the logged actions only
-        left, right, last, weight, group = (x[used] for x in (left, right, last, weight, group))
+    if weight is not None and np.count_nonzero(weight) < MOSTLY * len(weight):  # a rule takes some logged actions only
+        used = np.flatnonzero(weight)
+        left, right, last, weight, group = left[used], right[used], last[used], weight[used], group[used]
     for k, rows in runs_of(group, len(into)) if len(group) else ():
         weighted = left[rows] if weight is None else weight[rows, None] * left[rows]
         into[k, :, :d] += weighted.T @ right[rows]
