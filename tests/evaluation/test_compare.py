@@ -143,6 +143,28 @@ def test_groups_are_fits_to_the_episodes_of_the_group(found):
     assert {label for label, _ in found.groups} == {"ill = 0", "ill = 1"}
 
 
+def test_a_single_policy_is_compared_with_what_was_done_in_every_group(found):
+    alone = compare(LOG, {"p1": POLICIES["p1"]}, gamma=GAMMA, by="ill", n_resamples=0)
+    assert list(alone.groups) == [("ill = 0", "p1"), ("ill = 1", "p1")]
+    for key, gain in alone.groups.items():  # "current" is what was done
+        assert (gain.value, gain.standard_error) == pytest.approx(
+            (found.groups[key].value, found.groups[key].standard_error)
+        )
+    assert alone.to_dict()["reference"] == "what was done"
+
+
+def test_the_sentence_says_whether_the_best_is_better_than_what_was_done():
+    best = np.eye(N_ACTIONS)[CLINIC.reward.argmax(axis=0)]
+    worst = np.eye(N_ACTIONS)[CLINIC.reward.argmin(axis=0)]
+    good, bad = (compare(LOG, {"one": policy_of(table)}, gamma=GAMMA, n_resamples=0) for table in (best, worst))
+    assert good.better == ("one",)
+    assert "It is better than what was done, beyond chance." in good.sentence()
+    assert bad.better == ()
+    assert "No gain over what was done is beyond chance." in bad.sentence()
+    low, high = bad.to_done("one")
+    assert low < high < 0
+
+
 def test_labels_of_rows_and_of_episodes_are_the_same_groups():
     by_episode = np.where(np.arange(LOG.n_episodes) % 3 == 0, "a", "b")
     by_row = by_episode[LOG.episode - LOG.episode[0]]

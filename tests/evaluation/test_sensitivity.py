@@ -15,6 +15,7 @@ from sparsetd.evaluation.action_values import ActionRows, ActionValue
 from sparsetd.evaluation.confounding import strengths_of
 from sparsetd.evaluation.evaluator import confounded as without_causes
 from sparsetd.evaluation.evaluator import judge
+from sparsetd.evaluation.linear import LinearValue, sums_of
 from sparsetd.evaluation.reading import Settings
 from sparsetd.evaluation.sensitivity import KINDS
 from sparsetd.features.featurize import featurize
@@ -267,8 +268,10 @@ def test_bounds_rest_on_the_fit_that_the_value_rests_on():
     found = judge(log, {"target": always}, Settings(gamma=GAMMA, n_resamples=0))
     rows = without_causes(found.log, found.first.basis, 0)
     assert found.first.basis.ridge(0) is not None
-    assert rows.plain.theta == pytest.approx(found.policies[0].model.theta, abs=1e-9)
-    assert rows.value[0] == pytest.approx(found.policies[0].value[0], abs=1e-9)
+    again = LinearValue.solve(sums_of(rows.part).ridged(found.first.basis.ridge(0)))
+    for plain in (rows.plain, again):
+        assert plain.theta == pytest.approx(found.policies[0].model.theta, abs=1e-9)
+        assert plain.value == pytest.approx(found.policies[0].value[0], abs=1e-9)
 
 
 def new_causes(seed, n=500, steps=8, noise=10):

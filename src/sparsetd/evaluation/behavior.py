@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -140,13 +141,15 @@ def estimate_behavior(
     order = np.argsort(np.repeat(hashes, np.diff(log._bounds())), kind="stable")
     action, X, fold = action[order], X[order], _folds(log, begins)[order]
     frequencies = np.bincount(action, minlength=n_actions) / len(action)
-    fits = tuple(_Fit.of(model, X, action, np.flatnonzero(fold != k), n_actions) for k in range(n_folds))
-    raw = _held_out(fits, X, fold)
+    with config_context(assume_finite=classifier is None, skip_parameter_validation=classifier is None):
+        fits = tuple(_Fit.of(model, X, action, np.flatnonzero(fold != k), n_actions) for k in range(n_folds))
+        raw = _held_out(fits, X, fold)
     # −Σ log((1 − ε) p + ε f) is convex in ε; at least a millionth is mixed in.
-    mixing = _least(lambda e: _log_loss((1 - e) * raw + e * frequencies, action), 1e-6, 1.0)
-    mixed = (1 - mixing) * raw + mixing * frequencies
+    taken = raw[np.arange(len(action)), action]
+    mixing = _least(lambda e: _loss((1 - e) * taken + e * frequencies[action]), 1e-6, 1.0)
+    logs = np.log((1 - mixing) * raw + mixing * frequencies)
     # The loss is convex in 1/T, which is searched on T ∈ [1/20, 20].
-    temperature = float(np.exp(_least(lambda s: _log_loss(_tempered(mixed, float(np.exp(s))), action), -3.0, 3.0)))
+    temperature = float(np.exp(_least(lambda s: _log_loss(_tempered(logs, float(np.exp(s))), action), -3.0, 3.0)))
     known = Calibrated(fits, begins, frequencies, mixing, temperature, floor, log.action_names)
     table = known.calibrated(raw)
     # The confidence in the most probable action against how often it is right, over ten bins of equal count.
@@ -204,7 +207,7 @@ class Calibrated:
     action_names: Any
 
     def calibrated(self, raw: Array) -> Array:
-        return _tempered((1 - self.mixing) * raw + self.mixing * self.frequencies, self.temperature)
+        return _tempered(np.log((1 - self.mixing) * raw + self.mixing * self.frequencies), self.temperature)
 
     def apply(self, log: Transitions) -> Transitions:
         """A log with `behavior_prob` filled in."""
@@ -264,8 +267,8 @@ def _actions(log: Transitions) -> Array:
     return action.reshape(-1).astype(np.int64, copy=False)
 
 
-def _tempered(table: Array, temperature: float) -> Array:
-    logits = np.log(table) / temperature
+def _tempered(logs: Array, temperature: float) -> Array:
+    logits = logs / temperature
     soft = np.exp(logits - logits.max(axis=1, keepdims=True))
     return np.asarray(soft / soft.sum(axis=1, keepdims=True))
 
@@ -275,5 +278,9 @@ def _least(loss: Callable[[float], float], low: float, high: float) -> float:
 
 
 def _log_loss(table: Array, action: Array) -> float:
-    picked = table[np.arange(len(action)), action]
-    return float(-np.log(np.maximum(picked, np.finfo(float).tiny)).mean())
+    return _loss(table[np.arange(len(action)), action])
+
+
+def _loss(taken: Array) -> float:
+    """The mean of −log p of what was done."""
+    return float(-np.log(np.maximum(taken, np.finfo(float).tiny)).mean())

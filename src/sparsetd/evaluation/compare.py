@@ -14,9 +14,11 @@ from sparsetd.evaluation.evaluate import evaluation_of
 from sparsetd.evaluation.evaluator import judge
 from sparsetd.evaluation.reading import Progress, Settings
 from sparsetd.evaluation.result import ASSUMPTIONS, Decision, Evaluation, Robustness
-from sparsetd.evaluation.subgroups import Place, by_group, groups_of, places, thirds_of
+from sparsetd.evaluation.subgroups import DONE, Place, by_group, groups_of, places, thirds_of
 from sparsetd.logs.engines import Engine
 from sparsetd.logs.rules import Family, is_rule, policy
+
+NO_GAIN = "No gain over what was done is beyond chance."
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -33,7 +35,8 @@ class Comparison(Decision):
     unjudged : tuple of str
         The policies whose value is not to be relied on: each has a caution of severity "red".
     groups : Together
-        With `by`: by (group, name), the difference to the reference within the group. Empty otherwise.
+        With `by`: by (group, name), the difference to the reference within the group, or to what was done where there
+        is one policy. Empty otherwise.
     where : mapping
         For every policy but the reference: where it acts differently, and what that is worth.
     reference : str
@@ -82,11 +85,10 @@ class Comparison(Decision):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON and for the page."""
-        each = 1 - (1 - self.values.level) / len(self.values)  # so that the differences to what was done hold at once
         return {
             "gamma": self.gamma,
             "level": self.values.level,
-            "reference": self.reference,
+            "reference": self.reference if len(self.values) > 1 else DONE,
             "values": [{"name": k, **_entry(self.values, k)} for k in self.values],
             "differences": [{"name": a, "less": b, **_entry(self.differences, (a, b))} for a, b in self.differences],
             "best_set": list(self.best_set),
@@ -100,7 +102,7 @@ class Comparison(Decision):
             "robustness": {name: None if r is None else r.sentence() for name, r in self.robustness.items()},
             "done": self.evaluations[self.reference].to_dict()["behavior_value"],
             "to_done": {
-                name: {"value": e.difference.value, "interval": e.difference.interval(each)}
+                name: {"value": e.difference.value, "interval": self.to_done(name)}
                 | {"robustness": None if e.robustness is None else e.robustness.to_dict()}
                 for name, e in self.evaluations.items()
             },
@@ -124,17 +126,29 @@ class Comparison(Decision):
     def sentence(self) -> str:
         """A sentence about the best policy, as far as the log can tell, and about those that it cannot judge."""
         if len(self.values) == 1:
-            found = f"One policy, {self.reference}, was evaluated."
+            gain = "It is better than what was done, beyond chance." if self.better else NO_GAIN
+            found = f"One policy, {self.reference}, was evaluated. {gain}"
         elif len(self.best_set) == 1:
             found = self._listed(self.best_set)
             found = found[0].upper() + found[1:] if self.thresholds else found
             found = f"{found} is the best of these policies, beyond chance and if the assumptions hold."
+            found += "" if self.better else f" {NO_GAIN}"
         else:
             others = "." if len(self.best_set) == len(self.values) else "; the others are worse beyond chance."
             found = f"The log cannot tell which of {self._listed(self.best_set)} is best{others}"
         if not self.unjudged:
             return found
         return f"{found} Do not rely on what the log says about {self._listed(self.unjudged)}: see why below."
+
+    def to_done(self, name: str) -> tuple[float, float]:
+        """The interval of a policy's difference to what was done; those of all policies hold at once."""
+        each = 1 - (1 - self.values.level) / len(self.values)
+        return self.evaluations[name].difference.interval(each)
+
+    @property
+    def better(self) -> tuple[str, ...]:
+        """Those of the policies that may be best which are better than what was done, beyond chance."""
+        return tuple(name for name in self.best_set if self.to_done(name)[0] > 0)
 
     @property
     def called(self) -> dict[str, str]:
@@ -218,7 +232,7 @@ def compare(
         values=Together.of(values, level, share=share),
         differences=differences,
         best_set=tuple(name for name in own if name not in worse),
-        groups=by_group(found, groups) if groups and others else Together.of({}, level),
+        groups=by_group(found, groups) if groups else Together.of({}, level),
         where=places(found, own[reference], thirds_of(found.log.log)) if others and not thresholds else {},
         reference=reference,
         unjudged=tuple(name for name, cautions in said.items() if any(c.severity == "red" for c in cautions)),

@@ -20,18 +20,17 @@ Quantiles and bounds come from 20,000 rows at most; what they add to the value t
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from scipy.special import logit
 from sklearn.linear_model import LogisticRegression
 
 from sparsetd.evaluation.estimate import Estimate, Value
-from sparsetd.evaluation.linear import LinearValue, sums_of
+from sparsetd.evaluation.linear import LinearValue
 from sparsetd.evaluation.reading import Part
 from sparsetd.evaluation.result import Robustness
 from sparsetd.evaluation.target import Target
@@ -51,6 +50,7 @@ HELD = 1e-6  # ridge of this fit: with less, rounding by the order of the rows s
 ROWS_EACH = 20  # rows that every column of this fit needs: a quantile that follows its rows leaves no room for a cause
 TRIED = (1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0)  # Γ at which Γ* is looked for
 COMPARED = 3  # recorded columns whose strength is shown
+SMALL, STEPS = 100, 25  # coefficients of a logistic regression that Newton's method finds, in so many steps
 USUAL = 0.9  # share of the rows whose odds a column changes by no more than its strength
 
 
@@ -59,51 +59,53 @@ class Confounded:
     """The rows of a sample with everything that the bounds need, and the plain fit to them.
 
     `given` is the share of the ratio that depends on the behaviour's probabilities. Where the target leaves things as
-    they were done, nothing is confounded. `sampled` says that the log has more
-    clusters than these, or others.
+    they were done, nothing is confounded. `sums` are those of these rows, with the ridge. `sampled` says that the log
+    has more clusters than these, or others.
     """
 
     part: Part
     mu: Array
     action: Array
     given: Array
-    ridge: Array | None
+    sums: Moments
     sampled: bool
 
     @classmethod
-    def of(cls, part: Part, log: Transitions, target: Target, ridge: Array | None, sampled: bool) -> Confounded:
+    def of(cls, part: Part, log: Transitions, target: Target, sums: Moments, sampled: bool) -> Confounded:
         """The rows of a part, the first of the log, for the policy whose ratios they have."""
         n, ratio = len(part.batch), part.batch.ratio
         action = np.zeros(n, dtype=np.intp) if log.action is None or log.action.ndim > 1 else log.action[:n]
         found = target.shares(log)
         rest = np.zeros(n) if found is None else found[1][:n]
         given = np.divide(ratio - rest, ratio, where=ratio > 0, out=np.ones(n))
-        return cls(part, np.asarray(log.behavior_prob)[:n], action, given, ridge, sampled)
+        return cls(part, np.asarray(log.behavior_prob)[:n], action, given, sums, sampled)
 
-    @property
+    @cached_property
     def exposed(self) -> Array:
         """ρ(1 − μ) of every row, as far as it depends on the behaviour: by these weights quantiles are fitted."""
         return self.part.batch.ratio * self.given * (1.0 - self.mu)
 
+    @cached_property
+    def of_actions(self) -> list[OneAction]:
+        """The rows that a cause may weigh otherwise, by action."""
+        weight, states = self.exposed, self.part.states
+        taken = (np.flatnonzero((self.action == a) & (weight > 0)) for a in np.unique(self.action[weight > 0]))
+        return [OneAction.of(states, rows, weight[rows]) for rows in taken]
+
     @property
     def is_thin(self) -> bool:
         """Whether an action has too few rows for quantiles of all columns; bounds are then wild, or close too early."""
-        weight, n_columns = self.exposed, self.part.states.shape[1] - 1
-        return any(_affordable(weight[self.action == a]) < n_columns for a in np.unique(self.action[weight > 0]))
-
-    @cached_property
-    def moments(self) -> Moments:
-        return sums_of(self.part)
+        return any(own.is_thin for own in self.of_actions)
 
     @cached_property
     def plain(self) -> LinearValue:
-        return LinearValue.solve(self.moments.ridged(self.ridge))
+        return LinearValue.solve(self.sums)
 
     @cached_property
-    def value(self) -> Value:
-        """The value, and the influence of every cluster; its linear part for a sample: only the spread counts then."""
+    def moved(self) -> Array:
+        """The influence of every cluster; its linear part for a sample: only the spread counts then."""
         model, part = self.plain, self.part
-        return model.value, model.scores(part, model.errors(part)) if self.sampled else model.influence(part)
+        return model.scores(part, model.errors(part)) if self.sampled else model.influence(part)
 
     @cached_property
     def after(self) -> Array:
@@ -111,10 +113,8 @@ class Confounded:
         return self.part.states - self.part.changes
 
     @cached_property
-    def touched(self) -> tuple[Array, Array, Array]:
-        """The rows that a cause may weigh otherwise, with their [φ 1] and γ[φ' 1]."""
-        rows = np.flatnonzero(self.part.batch.ratio * self.given)
-        return rows, self.part.states[rows], self.after[rows]
+    def sides(self) -> Sides:
+        return Sides(self.part.states, self.after, self.exposed)
 
     def bound(self, own: Value, strength: float, kind: Kind, sign: float, limits: Ends, settled: float = 0.0) -> Value:
         """The lowest (or, with sign −1, the highest) value of a log whose value is `own`, from that of this sample.
@@ -128,40 +128,72 @@ class Confounded:
             value, moved = _every(self, strength, sign, settled)
         else:
             value, moved = (_first if kind == "first" else _persistent)(self, strength, sign)
-        found = float(np.clip(own[0] + sign * value - self.value[0], *limits))
+        found = float(np.clip(own[0] + sign * value - self.plain.value, *limits))
         if not self.sampled:
             return found, sign * moved
-        plain, then = (float(x.std()) for x in (self.value[1], moved))
+        plain, then = (float(x.std()) for x in (self.moved, moved))
         return found, own[1] * (then / plain if plain > 0 else 1.0)
 
-    def weighted(self, strength: float, theta: Array, sign: float, near: Array = NEAR) -> tuple[Array, Array, Array]:
-        """W, the offset o and Y = ±r + γV(s') of every row, for the value function of a fit."""
-        batch, tau = self.part.batch, 1.0 / (1.0 + strength)
-        outcome = sign * batch.reward + self.after @ theta
+    def weighted(self, strength: float, theta: Array, sign: float, near: Array = NEAR) -> Weighted:
+        """The rows as an unrecorded cause of this strength weighs them, for the value function of a fit."""
+        tau, outcome = 1.0 / (1.0 + strength), sign * self.part.batch.reward + self.after @ theta
+        q = np.zeros(len(outcome))
+        for own in self.of_actions:
+            own.quantile(outcome, tau, near, into=q)
+        below = outcome <= q
         alpha = self.mu + (1.0 - self.mu) / strength
         beta = self.mu + strength * (1.0 - self.mu)
-        q = _quantiles(self.part.states, self.action, outcome, self.exposed, tau, near)
-        below = outcome <= q
         W = alpha + (beta - alpha) * below
         offset = (1.0 - alpha) * q * (1.0 - below / tau)
-        return 1.0 + self.given * (W - 1.0), self.given * offset, outcome
+        return Weighted(1.0 + self.given * (W - 1.0), self.given * offset, outcome, below)
+
+
+class Weighted(NamedTuple):
+    """W, the offset o, Y = ±r + γV(s') and whether Y ≤ q, of every row."""
+
+    W: Array
+    offset: Array
+    outcome: Array
+    below: Array
+
+
+class Sides:
+    """Σ e φγφ'ᵀ over the rows with Y ≤ q, and over the others; of the next q only the rows that change sides count."""
+
+    def __init__(self, states: Array, after: Array, weight: Array) -> None:
+        self._rows, self._used = (states, after, weight), weight > 0
+        self._sums: tuple[Array, Array] | None = None
+        self._below = np.zeros(len(weight), dtype=bool)
+
+    def sums(self, below: Array) -> tuple[Array, Array]:
+        if self._sums is None:
+            self._sums = self._sum(below), self._sum(~below)
+        else:
+            moved = self._sum(below & ~self._below) - self._sum(self._below & ~below)
+            self._sums = self._sums[0] + moved, self._sums[1] - moved
+        self._below = below
+        return self._sums
+
+    def _sum(self, rows: Array) -> Array:
+        (states, after, weight), some = self._rows, np.flatnonzero(rows & self._used)
+        return np.asarray((weight[some, None] * states[some]).T @ after[some])
 
 
 def _every(rows: Confounded, strength: float, sign: float, settled: float) -> Value:
     """The value of the rows with W and o, each sweep against the value function of the one before.
 
-    Sweeps end when the value changes by no more than the share `settled` of what it has moved in all.
+    Sweeps end when the value changes by no more than the share `settled` of what it has moved in all. W − 1 is 1 − μ
+    times Γ − 1 where Y ≤ q, and times 1/Γ − 1 elsewhere: so much of the sums over either side is added.
     """
-    part, states, ratio = rows.part, rows.part.states, rows.part.batch.ratio
-    used, here, after = rows.touched
+    part, states, sums = rows.part, rows.part.states, rows.sums
     plain = model = replace(rows.plain, theta=sign * rows.plain.theta)
     for _ in range(SWEEPS):
         before = model.value
-        W, offset, _ = rows.weighted(strength, model.theta, sign, FALLING if settled else NEAR)
+        W, offset, _, below = rows.weighted(strength, model.theta, sign, FALLING if settled else NEAR)
         reward = W * sign * part.batch.reward + offset
-        A = rows.moments.A + ((ratio * (1.0 - W))[used, None] * here).T @ after
-        b = ((ratio * reward) @ states)[None]
-        model = LinearValue.solve(replace(rows.moments, A=A, b=b).ridged(rows.ridge))
+        low, high = rows.sides.sums(below)
+        A = sums.A - (strength - 1.0) * low + (1.0 - 1.0 / strength) * high
+        model = rows.plain.again(A[0], (part.batch.ratio * reward) @ states)
         if abs(model.value - before) <= settled * abs(model.value - plain.value):
             break
     if rows.sampled:
@@ -173,17 +205,17 @@ def _every(rows: Confounded, strength: float, sign: float, settled: float) -> Va
 
 def _first(rows: Confounded, strength: float, sign: float) -> Value:
     """The value, with what confounding of the first decision adds to it."""
-    W, offset, outcome = rows.weighted(strength, sign * rows.plain.theta, sign)
+    W, offset, outcome, _ = rows.weighted(strength, sign * rows.plain.theta, sign)
     e = rows.part.episodes
     added = (rows.part.batch.ratio * ((W - 1.0) * outcome + offset))[e.first]
     moved = e.by_cluster(added - added.mean()) * (e.n_clusters / len(e))
-    return sign * rows.value[0] + float(added.mean()), sign * rows.value[1] + moved
+    return sign * rows.plain.value + float(added.mean()), sign * rows.moved + moved
 
 
 def _persistent(rows: Confounded, strength: float, sign: float) -> Value:
     """The least mean of W_c(v + x_c) over weights of the clusters between Πα and Πβ that average 1."""
     e, mu = rows.part.episodes, rows.mu
-    value, moved = sign * rows.value[0], sign * rows.plain.influence(rows.part)
+    value, moved = sign * rows.plain.value, sign * rows.plain.influence(rows.part)
     ends = []
     for factor in (1.0 / strength, strength):
         bound = 1.0 + rows.given * (1.0 - mu) * (factor - 1.0)
@@ -202,44 +234,72 @@ def _persistent(rows: Confounded, strength: float, sign: float) -> Value:
     return found, weight * (terms - q) + q - found
 
 
-def _quantiles(states: Array, action: Array, outcome: Array, weight: Array, tau: float, near: Array) -> Array:
-    """q(s, a) = β_aᵀ[φ 1] by quantile regression of Y within every action.
+@dataclass(frozen=True, eq=False)
+class OneAction:
+    """The rows of one action that a cause may weigh otherwise, and those to which their quantile is fitted.
 
-    With rows weighted by ρ(1 − μ) the first-order condition is E[ρφ(W − 1)] = 0: W leaves the mean of every feature
-    alone, and γW contracts as γ does. Each sweep is the least-squares problem of Hunter and Lange (2000) that majorises
-    the loss. A regression that begins near the last one and ends sooner may miss the condition, and the bound with it.
-
-    Where an action has few rows, only the constant and the columns that go most with Y are used: with a column for
-    every few rows q would follow Y itself, and the bounds would close on the value.
+    Every few rows are `fitted`: a random choice would change the answer. `most` is the number of columns they afford.
     """
-    q = np.zeros(len(outcome))
-    for a in np.unique(action[weight > 0]):
-        taken = np.flatnonzero((action == a) & (weight > 0))
-        used, most = np.arange(states.shape[1]), _affordable(weight[taken])
-        if most < len(used) - 1:
-            phi, y = states[taken, :-1] - states[taken, :-1].mean(axis=0), outcome[taken] - outcome[taken].mean()
-            size = np.sqrt(np.einsum("ij,ij->j", phi, phi))
-            going = np.abs(phi.T @ y) / np.where(size > 0, size, np.inf)
-            used = np.append(np.sort(np.argsort(-going, kind="stable")[:most]), used[-1])
-        design = states if len(used) == states.shape[1] else states[:, used]
-        enough = max(FITTED, ROWS_EACH * len(used))
-        some = taken[:: max(len(taken) // enough, 1)]  # every few rows: a random choice would change the answer
-        phi, y, c = design[some], outcome[some], np.maximum(weight[some], 1e-6)
-        spread = float(y.std()) or 1.0
-        beta = np.append(np.zeros(phi.shape[1] - 1), np.quantile(y, tau))
-        for share in near:
-            pull = c / (share * spread + np.abs(y - phi @ beta))
-            pulled = phi * np.sqrt(pull)[:, None]
-            gram = pulled.T @ pulled + HELD * pull.sum() * np.eye(phi.shape[1])  # of one array: BLAS forms half of it
-            beta = np.linalg.solve(gram, phi.T @ (pull * y + (2 * tau - 1) * c))
-        q[taken] = (design @ beta)[taken]
-    return q
+
+    states: Array
+    rows: Array
+    weight: Array
+    most: int
+
+    @classmethod
+    def of(cls, states: Array, rows: Array, weight: Array) -> OneAction:
+        """`most` columns are one for every twenty effective rows."""
+        return cls(states, rows, weight, int(weight.sum() ** 2 / float(weight @ weight)) // ROWS_EACH)
+
+    @property
+    def is_thin(self) -> bool:
+        return self.most < self.states.shape[1] - 1
+
+    @cached_property
+    def every(self) -> tuple[Array, Array]:
+        """[φ 1] of the fitted rows on all columns, and what number of their rows they are."""
+        return self._fitted(self.states)
+
+    def _fitted(self, design: Array) -> tuple[Array, Array]:
+        enough = max(FITTED, ROWS_EACH * design.shape[1])
+        some = np.arange(0, len(self.rows), max(len(self.rows) // enough, 1))
+        return design[self.rows[some]], some
+
+    def quantile(self, outcome: Array, tau: float, near: Array, into: Array) -> None:
+        """q(s, a) = βᵀ[φ 1] by quantile regression of Y, written to the rows of the action.
+
+        With rows weighted by ρ(1 − μ) the first-order condition is E[ρφ(W − 1)] = 0: W leaves the mean of every feature
+        alone, and γW contracts as γ does. Each sweep is the least-squares problem of Hunter and Lange (2000) that
+        majorises the loss. A regression that begins near the last one and ends sooner may miss the condition, and the
+        bound with it.
+
+        Where an action has few rows, only the constant and the columns that go most with Y are used: with a column for
+        every few rows q would follow Y itself, and the bounds would close on the value.
+        """
+        design = self.states[:, self._going(outcome)] if self.is_thin else self.states
+        phi, some = self._fitted(design) if self.is_thin else self.every
+        y, c = outcome[self.rows[some]], np.maximum(self.weight[some], 1e-6)
+        into[self.rows] = (design @ _pulled(phi, y, c, tau, near))[self.rows]
+
+    def _going(self, outcome: Array) -> Array:
+        """The columns that go most with Y, and the constant."""
+        phi, y = self.states[self.rows, :-1], outcome[self.rows]
+        phi, y = phi - phi.mean(axis=0), y - y.mean()
+        size = np.sqrt(np.einsum("ij,ij->j", phi, phi))
+        going = np.abs(phi.T @ y) / np.where(size > 0, size, np.inf)
+        return np.append(np.sort(np.argsort(-going, kind="stable")[: self.most]), self.states.shape[1] - 1)
 
 
-def _affordable(weight: Array) -> int:
-    """The number of columns that a quantile of rows with these weights affords: one for every twenty effective rows."""
-    squares = float(weight @ weight)
-    return int(weight.sum() ** 2 / squares) // ROWS_EACH if squares > 0 else 0
+def _pulled(phi: Array, y: Array, c: Array, tau: float, near: Array) -> Array:
+    """β of the quantile regression of y on φ with weights c, by one least-squares problem for each share of `near`."""
+    spread = float(y.std()) or 1.0
+    beta = np.append(np.zeros(phi.shape[1] - 1), np.quantile(y, tau))
+    for share in near:
+        pull = c / (share * spread + np.abs(y - phi @ beta))
+        pulled = phi * np.sqrt(pull)[:, None]
+        gram = pulled.T @ pulled + HELD * pull.sum() * np.eye(phi.shape[1])  # of one array: BLAS forms half of it
+        beta = np.linalg.solve(gram, phi.T @ (pull * y + (2 * tau - 1) * c))
+    return np.asarray(beta)
 
 
 def robustness(
@@ -261,10 +321,27 @@ def robustness(
         return gain.interval(level)[0]
 
     tried, known = (1.0, *TRIED), cache(left)
-    reached = bisect_left(tried, True, key=lambda strength: known(strength) <= 0)  # a stronger cause explains more
+    reached = _reached(tried, known)
     nearest = tried[max(reached - 1, 0) : reached + 1]
     found = crossing(nearest, map(known, nearest))
     return Robustness(found, TRIED[-1], () if found == 1.0 else strengths())
+
+
+def _reached(tried: Sequence[float], left: Callable[[float], float]) -> int:
+    """The first of the `tried` where nothing is `left`, or their number: a stronger cause explains more.
+
+    Every question costs several fits. A line in log Γ through what is known says where to ask next.
+    """
+    if left(tried[0]) <= 0:
+        return 0
+    known, unknown, ask = 0, len(tried), 1  # something is left at `known`, and nothing at `unknown`
+    while unknown - known > 1:
+        now = left(tried[ask])
+        known, unknown = (ask, unknown) if now > 0 else (known, ask)
+        lost = 1.0 - now / left(tried[0])
+        expected = np.log(tried[ask]) / lost if lost > 0 else np.inf
+        ask = int(np.clip(np.searchsorted(np.log(tried), expected), known + 1, max(unknown - 1, known + 1)))
+    return unknown
 
 
 def crossing(strengths: Sequence[float], left: Iterable[float]) -> float | None:
@@ -291,16 +368,48 @@ def strengths_of(log: Transitions) -> Columns:
     spread = X.std(axis=0)
     Z = (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
     odds, coef = _log_odds(Z, action)
-    heavy = np.argsort(-np.abs(coef).max(axis=0) * (spread > 0), kind="stable")[:COMPARED]
+    weight = np.abs(coef[:, :-1]).max(axis=0)
+    heavy = np.argsort(-weight * (spread > 0), kind="stable")[:COMPARED]
     found = []
     for j in heavy:
-        without = _log_odds(np.delete(Z, j, axis=1), action)[0] if Z.shape[1] > 1 else 0.0
+        without = _log_odds(np.delete(Z, j, axis=1), action, np.delete(coef, j, axis=1))[0] if Z.shape[1] > 1 else 0.0
         found.append((log.labels()[j], float(np.exp(np.quantile(np.abs(odds - without), USUAL)))))
     return tuple(sorted(found, key=lambda entry: -entry[1]))
 
 
-def _log_odds(Z: Array, action: Array) -> tuple[Array, Array]:
-    """The log-odds of the logged actions by a logistic regression, and its coefficients."""
-    model = LogisticRegression(max_iter=200).fit(Z, action)
-    taken = model.predict_proba(Z)[np.arange(len(Z)), np.searchsorted(model.classes_, action)]
-    return logit(np.clip(taken, 1e-6, 1 - 1e-6)), model.coef_  # a certain action would have infinite odds
+def _log_odds(Z: Array, action: Array, begin: Array | None = None) -> tuple[Array, Array]:
+    """The log-odds of the logged actions by a logistic regression, and its coefficients with the intercepts last.
+
+    Newton's method finds few coefficients in a few steps from `begin`, each of which costs less than scikit-learn's
+    checks of its input.
+    """
+    names, number = np.unique(action, return_inverse=True)
+    X, chance = np.vstack([Z.T, np.ones(len(Z))]), None
+    if len(names) * len(X) <= SMALL:
+        zero = np.zeros((len(names), len(X)))
+        start = zero if begin is None or begin.shape != zero.shape else begin  # scikit-learn has a vector for two
+        chance, coef = _newton(X, np.eye(len(names))[:, number], start)
+    if chance is None:
+        model = LogisticRegression(max_iter=200).fit(Z, action)
+        chance, coef = model.predict_proba(Z).T, np.column_stack([model.coef_, model.intercept_])
+    taken = chance[number, np.arange(len(Z))]
+    return logit(np.clip(taken, 1e-6, 1 - 1e-6)), coef  # a certain action would have infinite odds
+
+
+def _newton(X: Array, taken: Array, coef: Array) -> tuple[Array | None, Array]:
+    """The probabilities and coefficients with scikit-learn's penalty; no probabilities if it does not settle."""
+    (k, n), d = taken.shape, len(X)
+    ridge = np.append(np.full(d - 1, 2.0 if k == 2 else 1.0), 1e-9)  # the penalty of two actions is that of one vector
+    for _ in range(STEPS):
+        size = coef @ X
+        chance = np.exp(size - size.max(axis=0))
+        chance /= chance.sum(axis=0)
+        each = (chance[:, None] * X).reshape(k * d, n)
+        hessian = np.diag(np.tile(ridge, k)) - each @ each.T
+        for own in range(0, k * d, d):
+            hessian[own : own + d, own : own + d] += each[own : own + d] @ X.T
+        step = np.linalg.solve(hessian, ((chance - taken) @ X.T + ridge * coef).ravel()).reshape(k, d)
+        coef = coef - step
+        if np.abs(step).max() < 1e-5:
+            return chance, coef
+    return None, coef

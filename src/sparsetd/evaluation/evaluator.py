@@ -25,7 +25,16 @@ from sparsetd.evaluation.confounding import Confounded, robustness, strengths_of
 from sparsetd.evaluation.episodes import Facts
 from sparsetd.evaluation.estimate import Estimate, Value, check_level, minus
 from sparsetd.evaluation.first_reading import Basis, Column, First, columns_of, first_reading
-from sparsetd.evaluation.linear import LinearValue, influence, policy_sums, score_powers, second_way, verify, wanted
+from sparsetd.evaluation.linear import (
+    LinearValue,
+    influence,
+    policy_sums,
+    score_powers,
+    second_way,
+    sums_of,
+    verify,
+    wanted,
+)
 from sparsetd.evaluation.misfit import Fit, Misfit, extra_sums, misfit
 from sparsetd.evaluation.reading import Ask, Opened, Part, Settings, Walk, answer, open_log, seen, together
 from sparsetd.evaluation.result import Robustness
@@ -386,7 +395,8 @@ def confounded(log: Opened, basis: Basis, k: int) -> Confounded | None:
         return None
     rows = basis.first_rows.under(k)
     sampled = log.spans is not None or len(rows.episodes) < len(log.hashes)
-    found = Confounded.of(rows, log.log, log.targets[k], basis.ridge(k), sampled)
+    sums = sums_of(rows).ridged(basis.ridge(k)) if sampled else basis.moments[k].total()
+    found = Confounded.of(rows, log.log, log.targets[k], sums, sampled)
     few = basis.raw()
     return confounded(log, few, k) if found.is_thin and len(few.columns) < len(basis.columns) else found
 

@@ -37,8 +37,8 @@ from sparsetd.evaluation.reading import Ask, Opened, Part, Parts, Settings, answ
 from sparsetd.features.basis import Basis as RankBasis
 from sparsetd.logs import suspicions
 from sparsetd.selection import SparseTDSelect, shrinkage
-from sparsetd.selection.moments import Moments, in_other_units
-from sparsetd.selection.shrinkage import LAMBDAS, losses, ridged, shrunk, widening
+from sparsetd.selection.moments import Moments, in_other_units, in_units
+from sparsetd.selection.shrinkage import LAMBDAS, losses, ridged, ridged_without, shrunk, widening
 from sparsetd.solvers.saddle import Units
 from sparsetd.system import Array
 
@@ -229,14 +229,14 @@ def first_reading(log: Opened, settings: Settings, details: bool) -> First:
     asked |= {f"ages {k}": Ask(support.by_age, whole=True).under(k) for k in every if details}
     found = vars(answer(rows, **asked))
     *own, behavior = (found["sums"].of_policy(k) for k in (*every, len(every)))
-    tail = found["tail"]
+    behavior, tail = behavior.total(), found["tail"]
     if units is None:
         units = own[0].units(log.units)
-        *own, behavior = (moments.in_units(log.units, units) for moments in (*own, behavior))
+        own, behavior = in_units(own, log.units, units), behavior.in_units(log.units, units)
         tail, rows = in_other_units(tail, log.units, units), rows.in_units(units)
     folds = tuple(moments.merged(groups.each) if split else moments for moments in own)
     smaller = own[0] if split else None
-    basis = Basis(rows, log.sample, columns, units, folds, behavior.total(), tail, smaller, chosen)
+    basis = Basis(rows, log.sample, columns, units, folds, behavior, tail, smaller, chosen)
     if log.built is not None and formed:
         basis = _shrunk(basis, log.n_candidates, own, groups.each)
     digests = np.hstack(found["digests"]) if found["digests"] else None
@@ -309,29 +309,22 @@ def columns_of(log: Opened, basis: Basis, level: float) -> tuple[Column, ...]:
     if built is None or made is None:
         return ()
     lam, groups, penalised = built.lams[0], built.groups, built.penalised
-    every = np.arange(len(penalised))
-    A, b, n = groups.without()
-    theta = ridged(A, b, n, penalised, every, lam)
+    every, whole = np.arange(len(penalised)), groups.without()
+    theta = ridged(*whole, penalised, every, lam)
     parts = [np.append(made.owners_[:, j], False) for j in range(built.n_raw)]
-    spread = [theta[own] @ (groups.C[np.ix_(own, own)] / n) @ theta[own] for own in parts]
+    spread = [theta[own] @ (groups.C[np.ix_(own, own)] / whole[2]) @ theta[own] for own in parts]
     shown = np.argsort(-np.array(spread), kind="stable")[:MAX_COLUMNS]
-    without = [(every[~parts[j]], lam) for j in shown]
-    found = losses(groups, penalised, [(every, lam), (every[-1:], lam), *without])[..., 0]
+    out = [every < 0, every < every[-1], *(parts[j] for j in shown)]  # nothing, all but the constant, and each column
+
+    def fits(A: Array, b: Array, n_rows: float) -> Array:
+        return np.stack(ridged_without(A, b, n_rows, penalised, lam, out), axis=1)
+
+    found = losses(groups, fits)[..., 0]
     rise, explained = found[2:] - found[0], float((found[1] - found[0]).mean())
     size = explained if explained > 0 else float(found[1].mean()) or 1.0
     mean, error = rise.mean(axis=1) / abs(size), rise.std(axis=1, ddof=1) / np.sqrt(rise.shape[1]) / abs(size)
     bound = max(MATTERS, float(student.isf(FALSE / max(built.n_raw, 2), rise.shape[1] - 1)))
-    scale, sums = np.append(built.scale, 1.0), zip(groups.A, groups.b, groups.n_rows, strict=True)
-    fits = [ridged(A - own, b - earned, n - rows, penalised, every, lam) for own, earned, rows in sums]
-
-    def with_error(rows: Array) -> tuple[Array, Array]:
-        """θᵀψ of every row and half of its interval, by leaving out groups of episodes."""
-        wider = np.column_stack([rows, np.zeros(len(rows))])
-        curve, others = wider @ (theta / scale), wider @ (np.stack(fits) / scale).T
-        m = others.shape[1]
-        wide = np.sqrt((m - 1) / m * ((others - others.mean(axis=1, keepdims=True)) ** 2).sum(axis=1))
-        return curve, student.ppf(0.5 + level / 2, m - 1) * wide
-
+    with_error = _with_error(theta, groups, penalised, lam, np.append(built.scale, 1.0), level)
     columns = [
         Column(
             str(log.names[j]), float(mean[i]), float(error[i]), bool(mean[i] > bound * error[i]), bool(np.isinf(lam)),
@@ -340,6 +333,25 @@ def columns_of(log: Opened, basis: Basis, level: float) -> tuple[Column, ...]:
         for i, j in enumerate(shown)
     ]  # fmt: skip
     return tuple(sorted(columns, key=lambda column: (-round(column.importance, 6), column.number)))
+
+
+def _with_error(
+    theta: Array, groups: shrinkage.Groups, penalised: Array, lam: float, scale: Array, level: float
+) -> WithError:
+    """θᵀψ of rows and half of their intervals, by leaving out groups of episodes."""
+    A, b, n = groups.without()
+    every, sums = np.arange(len(b)), zip(groups.A, groups.b, groups.n_rows, strict=True)
+    fits = [ridged(A - own, b - earned, n - rows, penalised, every, lam) for own, earned, rows in sums]
+    others, m = (np.stack(fits) / scale).T, len(fits)
+    reach = student.ppf(0.5 + level / 2, m - 1) * np.sqrt((m - 1) / m)
+
+    def with_error(rows: Array) -> tuple[Array, Array]:
+        wider = np.column_stack([rows, np.zeros(len(rows))])
+        each = wider @ others
+        wide = np.sqrt(((each - each.mean(axis=1, keepdims=True)) ** 2).sum(axis=1))
+        return wider @ (theta / scale), reach * wide
+
+    return with_error
 
 
 def _shape(made: RankBasis, j: int, with_error: WithError) -> dict[str, list[float]]:

@@ -29,7 +29,7 @@ from scipy.stats import norm
 
 from sparsetd.evaluation.episodes import Episodes
 from sparsetd.evaluation.estimate import Estimate
-from sparsetd.evaluation.linear import LinearValue
+from sparsetd.evaluation.linear import LinearValue, weighted_by_cluster
 from sparsetd.evaluation.reading import Part, Several
 from sparsetd.selection.moments import Moments, lengths_of
 from sparsetd.system import Array, recurrence
@@ -115,7 +115,7 @@ def score_sums(part: Part, fold: Array, error: Array, metric: Array, n_folds: in
     """Σs, ΣLs, Σ sᵀC⁻¹s, ΣL and ΣL² of every fold, with s = Σ_t ρδφ and L the length of a cluster."""
     episodes = part.episodes
     length, own = episodes.cluster_lengths[:, None], fold[episodes.clusters]
-    s = episodes.rows_by_cluster(part.states * error[:, None])
+    s = weighted_by_cluster(episodes, error, part.states)
     size = ((s @ metric) * s).sum(axis=1, keepdims=True)
     each = np.hstack([s, length * s, size, length, length**2])
     return np.stack([each[own == k].sum(axis=0) for k in range(n_folds)])
@@ -179,10 +179,11 @@ def agreement(sums: Array, centre: float, level: float) -> list[dict[str, object
     clustered.
     """
     out: list[dict[str, object]] = []
+    reach = norm.ppf(0.5 + level / 2)
     for n, value, returns, squares, crossed, lengths in sums.T:
         if n > 1:
             mean = returns / n
-            half = norm.ppf(0.5 + level / 2) * np.sqrt(max(squares - 2 * mean * crossed + mean**2 * lengths, 0.0)) / n
+            half = reach * np.sqrt(max(squares - 2 * mean * crossed + mean**2 * lengths, 0.0)) / n
             low, high = (float(centre + mean + side * half) for side in (-1, 1))
             entry = {"predicted": float(value / n), "observed": float(centre + mean), "interval": (low, high)}
             out.append({**entry, "count": int(n)})

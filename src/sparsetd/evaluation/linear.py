@@ -29,12 +29,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse as sp
 from scipy.linalg.lapack import dgecon, dgetrf, dgetri, dpstrf
 
+from sparsetd.evaluation.episodes import Episodes
 from sparsetd.evaluation.estimate import Estimate
 from sparsetd.evaluation.reading import Ask, Part, Parts, answer
 from sparsetd.selection.elimination import distinct
@@ -117,7 +119,7 @@ def sums_of(rows: Part | Parts, group: Array | None = None, n: int = 1, policy: 
 
 @dataclass(frozen=True, eq=False)
 class LinearValue:
-    """θ on the columns of a part (the constant last), with A⁻¹; redundant columns have θ = 0 and zeros in A⁻¹."""
+    """θ on the columns of a part (the constant last), with A⁻¹; columns not `kept` are redundant: zeros in both."""
 
     theta: Array
     A: Array
@@ -127,6 +129,7 @@ class LinearValue:
     n_clusters: int
     n_rows: int
     scale: Array
+    kept: Array
 
     @classmethod
     def solve(cls, moments: Moments) -> LinearValue:
@@ -134,8 +137,14 @@ class LinearValue:
         total = moments.total()
         n_rows, counts = int(total.n_rows[0]), (int(total.n_episodes[0]), int(total.n_clusters[0]))
         scale = lengths_of(np.diag(total.C[0]) / max(n_rows, 1))
-        inverse = _inverse(total.A[0], total.C[0], scale, n_rows)
-        return cls(inverse @ total.b[0], total.A[0], inverse, total.start[0], *counts, n_rows, scale)
+        kept = _independent(total.C[0] / (np.outer(scale, scale) * max(n_rows, 1)))
+        inverse = _inverse(total.A[0], kept, scale, n_rows)
+        return cls(inverse @ total.b[0], total.A[0], inverse, total.start[0], *counts, n_rows, scale, kept)
+
+    def again(self, A: Array, b: Array) -> LinearValue:
+        """The fit of other systems to the same rows: which columns are redundant is known."""
+        inverse = _inverse(A, self.kept, self.scale, self.n_rows)
+        return replace(self, theta=inverse @ b, A=A, inverse=inverse)
 
     @property
     def value(self) -> float:
@@ -213,6 +222,13 @@ def influence(part: Part, model: LinearValue) -> list[Array]:
     return [model.influence(part)]
 
 
+def weighted_by_cluster(episodes: Episodes, weight: Array, rows: Array) -> Array:
+    """Σ w_t x_t over the rows x_t of every cluster: a sparse product, which needs no array of w_t x_t."""
+    bounds = np.append(episodes.first[episodes.clusters], len(rows))
+    shape = (len(bounds) - 1, len(rows))
+    return np.asarray(sp.csr_array((weight, np.arange(len(rows)), bounds), shape=shape) @ rows)
+
+
 def _by_cluster(rows: Array, first: Array, length: Array, size: int) -> Array:
     """The rows of clusters, filled up to one size with zeros; a view where they follow one another and need none."""
     if first[-1] - first[0] == size * (len(first) - 1) and length.min() == size:
@@ -243,17 +259,16 @@ def coefficients(model: LinearValue, power: Array) -> list[Estimate]:
 
 def score_powers(part: Part, model: LinearValue) -> Array:
     """Σ_i x_i^k, k = 1, …, 4, of the influence x_i of every cluster on every coefficient."""
-    each = part.episodes.rows_by_cluster((part.batch.ratio * model.errors(part))[:, None] * part.states)
+    each = weighted_by_cluster(part.episodes, part.batch.ratio * model.errors(part), part.states)
     return powers((model.n_clusters * each @ model.inverse[:-1].T).T)
 
 
-def _inverse(A: Array, C: Array, scale: Array, n_rows: int) -> Array:
-    """D(DAD)⁻¹D with D = 1/scale on the columns that are not redundant, or the pseudo-inverse if DAD is singular.
+def _inverse(A: Array, kept: Array, scale: Array, n_rows: int) -> Array:
+    """D(DAD)⁻¹D with D = 1/scale on the columns that are kept, or the pseudo-inverse if DAD is singular.
 
     A singular value as small as the rounding of a sum over the rows counts as zero.
     """
     units = np.outer(scale, scale)
-    kept = _independent(C / (units * max(n_rows, 1)))
     even, smallest = (A / units)[np.ix_(kept, kept)], max(n_rows, len(A)) * np.finfo(float).eps
     factors, pivots, zero = dgetrf(even)
     if zero == 0 and dgecon(factors, np.abs(even).sum(axis=0).max())[0] > smallest:

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -29,12 +30,13 @@ from scipy.linalg import lstsq
 from scipy.stats import t as student
 
 from sparsetd.evaluation.estimate import Estimate
-from sparsetd.evaluation.linear import LinearValue, influence
+from sparsetd.evaluation.linear import LinearValue, influence, weighted_by_cluster
 from sparsetd.evaluation.reading import Ask, Part, View, Walk
 from sparsetd.selection.moments import Moments
 from sparsetd.system import Array, recurrence
 
-Columns = Callable[..., Any]  # makes columns of s and of s' from (part, columns that matter, fit, which of them)
+Columns = Callable[..., Any]  # makes columns of s and of s' from (part, columns that matter, errors, which of them)
+Errors = Callable[[], Array]  # the TD errors of the rows, for columns that need them
 
 TOP = 8  # features that enter products and memory
 MAX_ADDED = 8  # products that are added where the test fires
@@ -156,18 +158,18 @@ def _memory_names(names: Array) -> list[str]:
     return [f"{name} one step before" for name in every] + [f"{name} in the steps before" for name in every]
 
 
-def products(part: Part, top: Array, _: LinearValue, some: Array | slice = slice(None)) -> tuple[Array, Array]:
+def products(part: Part, top: Array, _: Errors, some: Array | slice = slice(None)) -> tuple[Array, Array]:
     """Products of the columns, for s and for s'."""
-    left, right = (top[each[some]] for each in np.triu_indices(len(top)))
-    here, after = (rows[:, left] * rows[:, right] for rows in (part.batch.phi, part.batch.phi_next))
-    return here, after
+    left, right = (each[some] for each in np.triu_indices(len(top)))
+    here, after = (rows[:, top] for rows in (part.batch.phi, part.batch.phi_next))
+    return here[:, left] * here[:, right], after[:, left] * after[:, right]
 
 
-def memory(part: Part, top: Array, model: LinearValue, some: Array | slice = slice(None)) -> tuple[Array, Array]:
+def memory(part: Part, top: Array, errors: Errors, some: Array | slice = slice(None)) -> tuple[Array, Array]:
     """The columns, the reward and the TD error in the row before, and their fading mean over all rows before; 0 where
     an episode begins. For s and for s'.
     """
-    now = np.column_stack([part.batch.phi[:, top], part.batch.reward, _errors(model, part)])
+    now = np.column_stack([part.batch.phi[:, top], part.batch.reward, errors()])
     before = np.vstack([np.zeros((1, now.shape[1])), now[:-1]])
     before[part.episodes.first] = 0.0
     old = np.full(len(before), FADING)
@@ -176,14 +178,14 @@ def memory(part: Part, top: Array, model: LinearValue, some: Array | slice = sli
     return np.hstack([before, fading])[:, some], np.hstack([now, FADING * fading + (1 - FADING) * now])[:, some]
 
 
-def _both(part: Part, top: Array, model: LinearValue) -> list[Array]:
-    pairs = zip(products(part, top, model), memory(part, top, model), strict=True)
+def _both(part: Part, top: Array, errors: Errors) -> list[Array]:
+    pairs = zip(products(part, top, errors), memory(part, top, errors), strict=True)
     return [np.hstack(pair) for pair in pairs]
 
 
 def _widened(part: Part, columns: Columns, top: Array, added: Array, model: LinearValue) -> Part:
     """A view: some of the products, or of the memory, before the other columns of [φ 1] and [φ 1] − γ[φ' 1]."""
-    here, after = columns(part, top, model, added)
+    here, after = columns(part, top, partial(_errors, model, part), added)
     change = here - part.batch.discount[:, None] * after
     return replace(part, made=(np.hstack([here, part.states]), np.hstack([change, part.changes])))
 
@@ -208,16 +210,19 @@ class ExtraSums:
 
     @classmethod
     def of(cls, part: Part, model: LinearValue, columns: Columns, top: Array) -> ExtraSums:
-        (Z, after), batch, states = columns(part, top, model), part.batch, part.states
-        change, score = Z - batch.discount[:, None] * after, batch.ratio * _errors(model, part)
-        own, each = (part.episodes.rows_by_cluster(rows * score[:, None]) for rows in (states, Z))
+        batch, states, changes, errors = part.batch, part.states, part.changes, cache(partial(_errors, model, part))
+        Z, after = columns(part, top, errors)
+        change = Z - batch.discount[:, None] * after
+        own, each = (weighted_by_cluster(part.episodes, batch.ratio * errors(), rows) for rows in (states, Z))
         R, start = np.hstack([Z.T @ Z, Z.T @ states]), Z[part.episodes.first].sum(axis=0)
         clustered = (own.sum(axis=0), own.T @ own, each.sum(axis=0), each.T @ own, (each**2).sum(axis=0))
-        taken = np.flatnonzero(batch.ratio)  # a rule takes some of the logged actions only
-        Z, change, states, changes, ratio = (x[taken] for x in (Z, change, states, part.changes, batch.ratio[:, None]))
+        ratio, reward = batch.ratio[:, None], batch.reward
+        if not batch.ratio.all():  # a rule takes some of the logged actions only
+            rows = (Z, change, states, changes, ratio, reward)
+            Z, change, states, changes, ratio, reward = (x[batch.ratio != 0] for x in rows)
         weighted = ratio * Z
         Q, P = np.hstack([weighted.T @ change, weighted.T @ changes]), (ratio * change).T @ states
-        return cls(Q, P, R, weighted.T @ batch.reward[taken], start, *clustered)
+        return cls(Q, P, R, weighted.T @ reward, start, *clustered)
 
     def on(self, some: slice) -> ExtraSums:
         """The sums of some of the extra columns."""

@@ -29,6 +29,7 @@ from sparsetd.system import Array
 SOME = 100  # rows that show at first sight whether a column has many values
 MOST = 8  # a column with no more values than this has a group for each; otherwise its thirds are the groups
 SHOWN = 4  # columns that are cut into groups
+DONE = "what was done"
 ACTIONS = 8  # actions that stand alone; the others are one group
 
 
@@ -76,29 +77,34 @@ def _labels(log: Transitions, by: Any) -> tuple[str, Array]:
 
 
 def by_group(found: Judgement, groups: Mapping[str, Array]) -> Together:
-    """Differences to the first policy within every group of episodes, each fitted to the group's own episodes."""
+    """Differences to the first policy within every group of episodes, each fitted to the group's own episodes.
+
+    A single policy is compared with what was done.
+    """
     basis, n, within, values = found.first.basis, len(groups), {}, {}
     code = np.argmax(np.stack(list(groups.values())), axis=0)
-    sums = answer(basis.rows, sums=basis.ask(policy_sums(code, n, range(len(found.policies))))).sums
+    compared: list[tuple[int | None, str, bool]] = [(k, p.name, p.sample_mean) for k, p in enumerate(found.policies)]
+    compared = compared if len(compared) > 1 else [(None, DONE, found.logged.complete), *compared]
+    sums = answer(basis.rows, sums=basis.ask(policy_sums(code, n, (k for k, *_ in compared)))).sums
     models, asks = [], {}
-    for k, own in enumerate(found.policies):
-        moments = sums.of_policy(k).ridged(basis.ridge(k))
+    for i, (k, _, mean) in enumerate(compared):
+        moments = sums.of_policy(i).ridged(basis.ridge(k or 0))
         models.append([LinearValue.solve(moments.total(np.arange(n) == g)) for g in range(n)])
-        asks[f"{k}"] = basis.ask(Ask(_group_influence, (models[k], own.sample_mean), (code,)), k)
+        asks[f"{i}"] = basis.ask(Ask(_group_influence, (models[i], mean), (code,)), k)
     moved = [np.concatenate(each, axis=1) for each in vars(answer(basis.rows, **asks)).values()]
     for g, label in enumerate(groups):
         if int(sums.counts[2][g]) < 2:
             raise ValueError(f"`by` makes a group {label!r} of one episode, which has no interval: join it to another.")
         inside = np.isfinite(moved[0][g])
         each = []
-        for own, fits, all_moved in zip(found.policies, models, moved, strict=True):
+        for (_, _, mean), fits, all_moved in zip(compared, models, moved, strict=True):
             model, value, influence = fits[g], fits[g].value, all_moved[g][inside]
-            if own.sample_mean:  # both come from the returns
+            if mean:  # both come from the returns
                 value, share = float(influence.sum()) / model.n_episodes, model.n_clusters / model.n_episodes
                 influence = influence * share - value
             each.append((value, influence))
-        for own, judged in zip(found.policies[1:], each[1:], strict=True):
-            values[label, own.name], within[label, own.name] = minus(judged, each[0]), inside
+        for (_, name, _), judged in zip(compared[1:], each[1:], strict=True):
+            values[label, name], within[label, name] = minus(judged, each[0]), inside
     return Together.of(values, found.settings.level, within, basis.share)
 
 

@@ -12,6 +12,7 @@ singular must not depend on units.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,6 +20,7 @@ import numpy as np
 from sparsetd.solvers.saddle import Units
 from sparsetd.system import Array
 
+MOSTLY = 0.8  # share of rows with ρ ≠ 0 from which a copy of these costs more than products with zeros
 TRACE = 1e-7  # share that is added to the mean square of a column with a ridge
 
 
@@ -35,7 +37,10 @@ def lengths_of(mean_squares: Array) -> Array:
 def weighted_products(left: Array, right: Array, last: Array, weight: Array | None, group: Array, into: Array) -> None:
     """Add [Σ ρ l rᵀ, Σ ρ l y] over the rows of every group to `into`, ρ being `weight` and y the column `last`."""
     d = right.shape[1]
-    for k, rows in runs_of(group, len(into)):
+    if weight is not None and np.count_nonzero(weight) < MOSTLY * len(weight):  # a rule takes some logged actions only
+        used = np.flatnonzero(weight)
+        left, right, last, weight, group = left[used], right[used], last[used], weight[used], group[used]
+    for k, rows in runs_of(group, len(into)) if len(group) else ():
         weighted = left[rows] if weight is None else weight[rows, None] * left[rows]
         into[k, :, :d] += weighted.T @ right[rows]
         into[k, :, d] += weighted.T @ last[rows]
@@ -112,15 +117,24 @@ class Moments:
 
     def in_units(self, old: Units, new: Units) -> Moments:
         """The sums of the same rows in other units."""
-
-        def mapped(rows: Array) -> Array:
-            return in_other_units(rows, old, new)
-
-        A, C = (np.swapaxes(mapped(np.swapaxes(mapped(square), 1, 2)), 1, 2) for square in (self.A, self.C))
-        return replace(self, A=A, C=C, b=mapped(self.b), start=mapped(self.start))
+        return in_units((self,), old, new)[0]
 
 
-def in_other_units(rows: Array, old: Units, new: Units) -> Array:
-    """Tφ = scale·φ + shift·1 of what the last axis counts, which ends with the constant."""
+def in_units(several: Sequence[Moments], old: Units, new: Units) -> list[Moments]:
+    """The sums of several policies over the same rows in other units: C and c are those of the first."""
+
+    def mapped(square: Array) -> Array:
+        return in_other_units(in_other_units(square, old, new), old, new, axis=-2)
+
+    C, start = mapped(several[0].C), in_other_units(several[0].start, old, new)
+    return [replace(m, A=mapped(m.A), b=in_other_units(m.b, old, new), C=C, start=start) for m in several]
+
+
+def in_other_units(rows: Array, old: Units, new: Units, axis: int = -1) -> Array:
+    """Tφ = scale·φ + shift·1 of what an axis counts (the last, or with −2 the one before), the constant at its end."""
     scale, shift = np.append(old.scale / new.scale, 1.0), np.append((old.shift - new.shift) / new.scale, 0.0)
-    return np.asarray(rows * scale + rows[..., -1:] * shift)
+    if axis == -2:
+        scale, shift = scale[:, None], shift[:, None]
+    out = rows * scale
+    out += rows.take([-1], axis) * shift
+    return np.asarray(out)

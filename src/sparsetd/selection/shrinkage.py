@@ -23,6 +23,7 @@ Boos, 1994).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -68,9 +69,10 @@ class Groups:
         return self.A[others].sum(axis=0), self.b[others].sum(axis=0), float(self.n_rows[others].sum())
 
 
-def losses(groups: Groups, penalised: Array, candidates: list[tuple[Array, float]], drawn: int = 0) -> Array:
-    """The held-out loss of candidates (columns, λ) by fold, of the log itself and of so many resampled ones.
+def losses(groups: Groups, fits: Callable[[Array, Array, float], Array], drawn: int = 0) -> Array:
+    """The held-out loss of candidates by fold, of the log itself and of so many resampled ones.
 
+    From A, b and the number of the other folds' rows, `fits` makes a column of θ for every candidate.
     The shape is (n_candidates, n_folds, 1 + drawn). In a resampled log the groups of every held-out fold are drawn
     again with replacement; the fits to the other folds stay.
     """
@@ -79,17 +81,16 @@ def losses(groups: Groups, penalised: Array, candidates: list[tuple[Array, float
     again = np.random.default_rng(0).multinomial(each, np.full(each, 1 / each), (n_folds, drawn))
     counts = np.concatenate([np.ones((n_folds, 1, each), dtype=int), again], axis=1)  # of every group in every log
     n_pairs = each**2 - (counts**2).sum(axis=2)
-    out = np.empty((len(candidates), n_folds, 1 + drawn))
+    by_fold = []
     for k, times in enumerate(counts):
-        others, held = groups.without(k), np.flatnonzero(groups.fold == k)
-        thetas = np.stack([ridged(*others, penalised, *candidate) for candidate in candidates], axis=1)
+        thetas, held = fits(*groups.without(k)), np.flatnonzero(groups.fold == k)
         errors = groups.b[held][..., None] - groups.A[held] @ thetas  # by group, function and candidate
         scores = errors.transpose(2, 0, 1) @ groups.root / groups.n_rows[held].sum()
         products = scores @ np.swapaxes(scores, 1, 2)  # s_gᵀ C⁻¹ s_h of every candidate
         own = np.einsum("dg,igg->id", times**2, products)
         every = np.einsum("dg,igh,dh->id", times, products, times, optimize=True)
-        out[:, k] = (every - own) * each**2 / np.maximum(n_pairs[k], 1)
-    return out
+        by_fold.append((every - own) * each**2 / np.maximum(n_pairs[k], 1))
+    return np.stack(by_fold, axis=1)
 
 
 def ridged(A: Array, b: Array, n_rows: float, penalised: Array, columns: Array, lam: float) -> Array:
@@ -97,22 +98,60 @@ def ridged(A: Array, b: Array, n_rows: float, penalised: Array, columns: Array, 
 
     A trace of a ridge on every column lets copies share their weight.
     """
+    free, system = _system(A, n_rows, penalised, columns, lam)
+    right, theta = b[free] / n_rows, np.zeros(len(b))
+    found = _solved(system, right)
+    # Where columns are nearly copies, rounding would decide their weights; what the rows leave open stays at 0.
+    theta[free] = np.linalg.lstsq(system, right, rcond=2 * SINGULAR)[0] if found is None else found
+    return theta
+
+
+def ridged_without(
+    A: Array, b: Array, n_rows: float, penalised: Array, lam: float, out: Sequence[Array]
+) -> list[Array]:
+    """`ridged` on all columns but those of each mask of `out`, from one inverse P where the systems allow it:
+
+    θ₋J = θ − P_J P_JJ⁻¹ θ_J
+    """
+    every = np.arange(len(b))
+    free, system = _system(A, n_rows, penalised, every, lam)
+    P, whole = _solved(system, np.eye(len(free))), ridged(A, b, n_rows, penalised, every, lam)
+    found = []
+    for mask in out:
+        J, theta = np.flatnonzero(mask[free]), whole.copy()
+        less = whole[free[J]] if P is None or not len(J) else _solved(P[np.ix_(J, J)], whole[free[J]])
+        if P is None or less is None:
+            theta = ridged(A, b, n_rows, penalised, every[~mask], lam)
+        else:
+            theta[free] -= P[:, J] @ less
+            theta[free[J]] = 0.0
+        found.append(theta)
+    return found
+
+
+def _system(A: Array, n_rows: float, penalised: Array, columns: Array, lam: float) -> tuple[Array, Array]:
+    """The columns that are used at this λ, and their system."""
     free = columns[~penalised[columns]] if np.isinf(lam) else columns
-    system, right = A[np.ix_(free, free)] / n_rows, b[free] / n_rows
+    system = A[np.ix_(free, free)] / n_rows
     system.flat[:: len(free) + 1] += SINGULAR if np.isinf(lam) else np.where(penalised[free], lam, SINGULAR)
-    theta = np.zeros(len(b))
+    return free, system
+
+
+def _solved(system: Array, right: Array) -> Array | None:
+    """The solution; None where the system is nearly singular."""
     factors, pivots, singular = dgetrf(system)
     well = 0.0 if singular else dgecon(factors, np.linalg.norm(system, 1))[0]
-    # Where columns are nearly copies, rounding would decide their weights; what the rows leave open stays at 0.
-    copies = well < NEARLY_SINGULAR
-    theta[free] = np.linalg.lstsq(system, right, rcond=2 * SINGULAR)[0] if copies else dgetrs(factors, pivots, right)[0]
-    return theta
+    return None if well < NEARLY_SINGULAR else np.asarray(dgetrs(factors, pivots, right)[0])
 
 
 def shrunk(groups: Groups, penalised: Array) -> tuple[float, Array]:
     """The λ with the least held-out loss, and the share of resampled logs that would choose each of `LAMBDAS`."""
     every = np.arange(len(penalised))
-    found = losses(groups, penalised, [(every, lam) for lam in LAMBDAS], DRAWS).sum(axis=1)
+
+    def fits(A: Array, b: Array, n_rows: float) -> Array:
+        return np.stack([ridged(A, b, n_rows, penalised, every, lam) for lam in LAMBDAS], axis=1)
+
+    found = losses(groups, fits, DRAWS).sum(axis=1)
     near = found <= found.min(axis=0) + ROUNDING * np.abs(found).max()
     chosen = np.argmax(near, axis=0)  # the largest λ among equals: argmax takes the first
     return LAMBDAS[chosen[0]], np.bincount(chosen[1:], minlength=len(LAMBDAS)) / DRAWS
