@@ -137,9 +137,10 @@ class Confounded:
     def weighted(self, strength: float, theta: Array, sign: float, near: Array = NEAR) -> Weighted:
         """The rows as an unrecorded cause of this strength weighs them, for the value function of a fit."""
         tau, outcome = 1.0 / (1.0 + strength), sign * self.part.batch.reward + self.after @ theta
-        q = np.zeros(len(outcome))
-        for own in self.of_actions:
-            own.quantile(outcome, tau, near, into=q)
+        betas = [own.quantile(outcome, tau, near) for own in self.of_actions]
+        fitted, q = self.part.states @ np.column_stack(betas), np.zeros(len(outcome))
+        for own, of_all in zip(self.of_actions, fitted.T, strict=True):
+            q[own.rows] = of_all[own.rows]
         below = outcome <= q
         alpha = self.mu + (1.0 - self.mu) / strength
         beta = self.mu + strength * (1.0 - self.mu)
@@ -265,8 +266,8 @@ class OneAction:
         some = np.arange(0, len(self.rows), max(len(self.rows) // enough, 1))
         return design[self.rows[some]], some
 
-    def quantile(self, outcome: Array, tau: float, near: Array, into: Array) -> None:
-        """q(s, a) = βᵀ[φ 1] by quantile regression of Y, written to the rows of the action.
+    def quantile(self, outcome: Array, tau: float, near: Array) -> Array:
+        """β of q(s, a) = βᵀ[φ 1], by quantile regression of Y on the rows of the action.
 
         With rows weighted by ρ(1 − μ) the first-order condition is E[ρφ(W − 1)] = 0: W leaves the mean of every feature
         alone, and γW contracts as γ does. Each sweep is the least-squares problem of Hunter and Lange (2000) that
@@ -276,10 +277,11 @@ class OneAction:
         Where an action has few rows, only the constant and the columns that go most with Y are used: with a column for
         every few rows q would follow Y itself, and the bounds would close on the value.
         """
-        design = self.states[:, self._going(outcome)] if self.is_thin else self.states
-        phi, some = self._fitted(design) if self.is_thin else self.every
-        y, c = outcome[self.rows[some]], np.maximum(self.weight[some], 1e-6)
-        into[self.rows] = (design @ _pulled(phi, y, c, tau, near))[self.rows]
+        used = self._going(outcome) if self.is_thin else slice(None)
+        phi, some = self._fitted(self.states[:, used]) if self.is_thin else self.every
+        y, c, beta = outcome[self.rows[some]], np.maximum(self.weight[some], 1e-6), np.zeros(self.states.shape[1])
+        beta[used] = _pulled(phi, y, c, tau, near)
+        return beta
 
     def _going(self, outcome: Array) -> Array:
         """The columns that go most with Y, and the constant."""
@@ -340,7 +342,8 @@ def _reached(tried: Sequence[float], left: Callable[[float], float]) -> int:
         known, unknown = (ask, unknown) if now > 0 else (known, ask)
         lost = 1.0 - now / left(tried[0])
         expected = np.log(tried[ask]) / lost if lost > 0 else np.inf
-        ask = int(np.clip(np.searchsorted(np.log(tried), expected), known + 1, max(unknown - 1, known + 1)))
+        farthest = min(known + 2, max(unknown - 1, known + 1))  # what is lost grows faster than the line says
+        ask = int(np.clip(np.searchsorted(np.log(tried), expected), known + 1, farthest))
     return unknown
 
 
