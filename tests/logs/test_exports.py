@@ -117,7 +117,7 @@ def test_lines_above_the_header_are_left_out(tmp_path: Path) -> None:
         (["12MAR2024:08:15:00", "12mar2024:09:15", "13-Mar-2024 08:15"], [0, 1, 24]),
         (["Mar 12, 2024 8:15 AM", "March 12, 2024 9:15 AM", "12 March 2024 10:15"], [0, 1, 2]),
         (["1. März 2024", "2. Mrz. 2024", "1 mai 2024"], [0, 24, 61 * 24]),
-        (["1 août 2024 08h15", "1 déc. 2024 8h15", "2 DÉCEMBRE 2024 08h15"], [0, 122 * 24, 123 * 24]),
+        (["1 août 2024 08h15", "1 déc. 2024 à 8h15", "2 DÉCEMBRE 2024 08h15"], [0, 122 * 24, 123 * 24]),
         (["12 марта 2024", "13 мар 2024", "12 апреля 2024"], [0, 24, 31 * 24]),
         (["2024-03-12 08:15:00 UTC", "2024-03-12 09:15:00 UTC", "2024-03-12 10:15 UTC"], [0, 1, 2]),
     ],
@@ -179,6 +179,9 @@ def test_doses_that_change_are_offered_as_the_action() -> None:
     raw = {"patient": [i // 4 for i in range(48)], "Dose": [doses[i % 3] for i in range(48)], "x": list(range(48))}
     with pytest.raises(MessyLog) as caught:
         prepare({**raw, "score": raw["x"]}, ends="last-row")
+    said(caught.value.problems, "--column action=Dose")
+    with pytest.raises(MessyLog) as caught:
+        prepare({**raw, "Dose": ["Y", "N", ""] * 16, "score": raw["x"]}, ends="last-row")
     said(caught.value.problems, "--column action=Dose")
 
 
@@ -253,3 +256,40 @@ def test_an_outcome_of_zero_and_one_that_stands_in_every_row_counts_once() -> No
     assert prepare(raw, reward="death_30d", ends="last-row", keep=["outcome"]).transitions.reward.sum() == 9
     ones = prepare({**raw, "death_30d": [1] * 18}, reward="death_30d", ends="last-row")
     assert ones.transitions.reward.sum() == 18  # a step of an episode that costs 1
+
+
+@pytest.mark.parametrize("form", ["{}", "IPP-{}"])
+def test_the_id_of_a_patient_of_several_stays_is_kept_to_ask_with(tmp_path: Path, form: str) -> None:
+    raw = {"stay": [i // 2 for i in range(200)], "IPP": [form.format(800_000 + 7 * (i // 4)) for i in range(200)]}
+    raw |= {
+        "x": [i % 7 for i in range(200)],
+        "drug": ["AB"[i % 3 % 2] for i in range(200)],
+        "reward": [i % 5 for i in range(200)],
+    }
+    made = prepare(raw, episode="stay", action="drug", ends="last-row")
+    assert made.transitions.names == ("obs_x",)
+    said(made.notes, "`IPP` looks like an id that several episodes share: ask with --cluster IPP (if not, --keep ids)")
+    made.save(tmp_path / "log.parquet")
+    assert len(np.unique(read(tmp_path / "log.parquet", group="IPP").group)) == 50
+
+
+def test_numbers_called_a_time_that_tell_all_visits_apart_order_them() -> None:
+    raw = {"patient": list("aabbb"), "Chart Time": [45301.5, 45300.25, 45400.1, 45402.5, 45401.0]}
+    raw |= {"x": [2, 1, 3, 5, 4], "reward": [1] * 5}
+    made = prepare(raw, ends="last-row")
+    assert made.columns["obs_x"].tolist() == [1, 2, 3, 4, 5]
+    said(made.notes, "`Chart Time` orders the rows of an episode.")
+    again = prepare({**raw, "Chart Time": [7.5, 7.5, 1, 2, 3]}, ends="last-row")  # how long something took
+    assert "Chart Time" in again.transitions.names
+
+
+@pytest.mark.parametrize("cells", [[1, 0], [1.0, 0.0], ["Yes", "No"], ["1", "0"]])
+def test_what_counts_as_better_is_said_and_can_be_turned_round(cells: list[object]) -> None:
+    """Deaths are an outcome of which less is better, and nothing but its name says so."""
+    raw = {"patient": [i // 3 for i in range(18)], "x": [i % 7 for i in range(18)]}
+    raw["Died"] = [cells[i // 3 % 2] for i in range(18)]  # type: ignore[list-item]
+    made = prepare(raw, reward="Died")
+    assert made.transitions.reward.sum() == 3
+    turned = next(note for note in made.notes if "counts as better" in note).partition("--reward '")[2].rstrip("').")
+    assert prepare(raw, reward=turned).transitions.reward.sum() == 3
+    assert prepare(raw, reward=turned).transitions.reward[:6].tolist() == [0, 0, 0, 0, 0, 1]

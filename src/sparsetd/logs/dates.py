@@ -9,7 +9,7 @@ from typing import Any
 from sparsetd.logs.schema import folded
 
 CLOCK = (
-    r"(?:[ T,:日]+(?P<hour>[0-9]{1,2})"
+    r"(?:[ T,:日]+(?:(?:à|at|um|kl\.?|a las|às) )?(?P<hour>[0-9]{1,2})"
     r"(?:[:.h時](?P<minute>[0-9]{2})(?:[:.分](?P<second>[0-9]{2}(?:\.[0-9]+)?)秒?)?分?)?[h時]?"
     r"(?: ?(?P<half>[ap])\.?m\.?)?(?: ?(?P<zone>utc|gmt|z|[+-][0-9]{2}:?[0-9]{2}))?(?: ?uhr)?)?"
 )

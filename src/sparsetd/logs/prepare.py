@@ -24,6 +24,7 @@ from sparsetd.logs.raw import Column, Table, number, raw_table
 from sparsetd.logs.raw_columns import MOST_CATEGORIES, option
 from sparsetd.logs.reading import read
 from sparsetd.logs.schema import ALIASES, folded, meant_by, nearest
+from sparsetd.logs.suspicions import TIMES
 from sparsetd.logs.transitions import Transitions
 from sparsetd.storage.atomic import replace_file
 
@@ -376,6 +377,7 @@ def _put_in_order(table: Table, named: Container[str], bandit: bool, known: Mapp
         dates = [column for column in table.free if column.reading.kind == "time" and not column.reading.bad]
         dated = [column.name for column in dates if _changes(column, table.group)]
         dated = dated or [column.name for column in table.free if _counts_visits(column, table.group)][:1]
+        dated = dated or [column.name for column in table.free if _is_called_time(column, table.group)]
         if len(dated) > 1:
             which = " or ".join(option("--column", f"time={name}") for name in dated)
             table.problems.append(f"Several columns may say when a row happened: name it with {which}.")
@@ -430,6 +432,12 @@ def _counts_visits(column: Column, group: Array) -> bool:
     first = values[order][np.append(True, ~inside)]
     several = column.reading.kind == "number" and (inside[1:] & inside[:-1]).any()  # of two rows, 0 and 1 may be a flag
     return bool(several and (np.diff(values[order])[inside] == 1).all() and (first == first[0]).all())
+
+
+def _is_called_time(column: Column, group: Array) -> bool:
+    """Return whether a column of numbers is called a time and has no number twice in an episode."""
+    called = TIMES.search(folded(column.name).replace("_", " ")) is not None and column.reading.kind == "number"
+    return called and len(np.unique(group * len(column.cells) + column.codes)) == len(group) > group.max() + 1
 
 
 def _sort(table: Table, times: Array) -> None:
@@ -507,6 +515,9 @@ def _reward(table: Table, column: Column) -> Array:
     if np.isnan(values[~gaps]).any():
         table.has_outcome = only_at_ends
         return np.zeros(len(values))
+    if not table.worth and {*values[~gaps]} == {0.0, 1.0}:
+        turned = _worth_of_words(column, dict(zip(_words(column), 1 - column.reading.values, strict=True)))
+        table.done.append(f"`{column.name}`: 1 or yes counts as better than 0 or no; if it is worse, say {turned}.")
     in_words = column.reading.kind != "number" or bool(table.worth)
     yes_and_no = last.sum() >= LEAST_EPISODES and {*values[~gaps]} == {0.0, 1.0}
     constant = (in_words or yes_and_no) and bool((np.diff(values)[~last[:-1]] == 0).all())
@@ -527,14 +538,14 @@ def _reward(table: Table, column: Column) -> Array:
 
 def _worth(table: Table, column: Column) -> Array:
     """The reward of every distinct cell; NaN for a gap, and for a cell that is a problem."""
-    words = {i: folded(str(one)) for i, one in enumerate(column.cells) if one is not None}
+    words = {i: word for i, word in enumerate(_words(column)) if word is not None}
     values = column.reading.values
     if table.worth:
         values = np.full(len(column.cells), np.nan)
         values[list(words)] = [table.worth.get(word, np.nan) for word in words.values()]
     odd = [i for i in words if np.isnan(values[i])]
     if odd:
-        remedy = f"say what each word is worth with {_worth_of_words(column, table)}"
+        remedy = f"say what each word is worth with {_worth_of_words(column, table.worth)}"
         what = f"`{column.name}`, the reward, must be a number, but holds {raw_columns.shown(column, odd)}"
         table.problem(what, column.rows_with(odd), remedy)
     return values
@@ -587,8 +598,11 @@ def _observed(table: Table) -> tuple[dict[str, Array], dict[str, Any]]:
     told = [table.columns[table.roles[role]] for role in roles if role in table.roles]
     for column in table.free:
         name, n_notes = column.name, len(table.done)
-        if "ids" not in table.keep and raw_columns.names_episodes(column, table.group):
-            table.done.append(f"`{name}` looks like an id, one for each episode: it was left out (if not, --keep ids).")
+        if "ids" not in table.keep and (shares := raw_columns.names_episodes(column, table.group)):
+            what = f"that several episodes share: ask with {option('--cluster', name)}"
+            what = what if shares > 1 else "of one episode: it was left out"
+            table.done.append(f"`{name}` looks like an id {what} (if not, --keep ids).")
+            columns |= {name: column.spread(np.array(_ids(column), dtype=object))} if shares > 1 else {}
             continue
         same = [other for other in told if "kind" not in column.known and raw_columns.says_the_same(column, other)]
         if same:
@@ -608,7 +622,7 @@ def _observed(table: Table) -> tuple[dict[str, Array], dict[str, Any]]:
     if untouched:
         all_of_them = "is observed as it is" if len(untouched) == 1 else "are observed as they are"
         table.done.append(f"{', '.join(untouched)} {all_of_them}.")
-    if not columns:
+    if not any(name.startswith("obs_") for name in columns):
         table.problems.append("No column is left to be observed: each has a role, was left out, or is empty.")
     return columns, learnt
 
@@ -625,8 +639,8 @@ def _likely(table: Table, unnamed: Sequence[str]) -> dict[str, list[Column]]:
     in_words = []
     for column in table.free:
         n_cells, is_text = len(np.unique(column.codes)), column.reading.kind == "text"
-        is_dose = str(column.reading.how.get("unit", "")).startswith(DOSES)
-        if (is_text or is_dose) and 1 < n_cells <= MOST_CATEGORIES:
+        given = column.reading.kind == "flag" or str(column.reading.how.get("unit", "")).startswith(DOSES)
+        if (is_text or given) and 1 < n_cells <= MOST_CATEGORIES:
             in_words.append(column)
         elif (is_text or raw_columns.may_be_ids(column)) and MOST_CATEGORIES < n_cells <= len(column.codes) / 1.5:
             likely["episode"].append(column)  # its values come back
@@ -648,7 +662,7 @@ def _likely(table: Table, unnamed: Sequence[str]) -> dict[str, list[Column]]:
 def _say_unnamed(table: Table, likely: Mapping[str, Sequence[Column]]) -> None:
     """Ask for the reward, and offer likely columns of the roles that nobody named; among problems, if there are any."""
     if "reward" in likely:
-        outcomes = " or ".join(_worth_of_words(column, table) for column in likely["reward"][:4])
+        outcomes = " or ".join(_worth_of_words(column, table.worth) for column in likely["reward"][:4])
         remedy = f"say what each word of the outcome is worth with {outcomes}"
         if not outcomes:
             remedy = "say which one is with --column reward=NAME, or --reward 'NAME: WORD=NUMBER, …' if it is in words"
@@ -662,8 +676,15 @@ def _say_unnamed(table: Table, likely: Mapping[str, Sequence[Column]]) -> None:
             (table.problems or table.done).append(told)
 
 
-def _worth_of_words(column: Column, table: Table) -> str:
+def _worth_of_words(column: Column, worth: Mapping[Any, float]) -> str:
     """The option that says what each word of an outcome is worth, as far as that is known."""
-    words = [one for one in column.cells if one is not None][:5]
-    pairs = ", ".join(f"{one}={table.worth.get(folded(str(one)), '…')}" for one in words)
+    words = [(one, word) for one, word in zip(column.cells, _words(column), strict=True) if word is not None][:5]
+    pairs = ", ".join(
+        f"{raw_columns.written(one)}={worth[word]:g}" if word in worth else f"{one}=…" for one, word in words
+    )
     return option("--reward", f"{column.name}: {pairs}")
+
+
+def _words(column: Column) -> list[str | None]:
+    """The distinct cells as words to compare; None for a gap."""
+    return [None if one is None else folded(raw_columns.written(one)) for one in column.cells]

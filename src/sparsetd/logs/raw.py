@@ -28,8 +28,8 @@ ENDINGS = (".csv", ".tsv", ".txt")
 GAPS = {"", "na", "n/a", "nan", "null", "nil", "nat", "#n/a"}  # "none" may well be a treatment
 MORE_GAPS = (
     "none|-|--|.|?|unknown|missing|nd|nd.|n.d.|n/d|b.d.|brak|brak danych|k.a.|n.b.|nvt|s/d|s.d.|unbekannt|fehlt|"
-    "inconnu|manquant|onbekend|ontbreekt|desconocido|faltante|ausente|mancante|saknas|puuttuu|b/d|n.a.|sem dados|"
-    "sin datos|desconhecido|nieznany|нет данных|άγνωστο|未測定|不明|欠測"
+    "inconnu|manquant|onbekend|ontbreekt|desconocido|faltante|ausente|mancante|saknas|puuttuu|b/d|n.a.|nr|н/д|"
+    "sem dados|sin datos|desconhecido|nieznany|нет данных|άγνωστο|未測定|不明|欠測"
 )
 SHEET_ERROR = re.compile(r"#(n/?[a-z]|\S+[!?])")  # #N/A, #NV, #DIV/0!, #¡VALOR!: what a formula could not compute
 GAPS_AMONG_NUMBERS = GAPS | set(MORE_GAPS.split("|"))

@@ -22,6 +22,8 @@ from sparsetd.logs.schema import first_of, folded
 MOST_CATEGORIES = 30  # a column of more texts than this would become too many columns, most of them nearly empty
 LEAST_ID = 10_000  # shorter numbers are ages and measurements
 MOST_TOLD = 10  # spellings that were joined to others
+LEAST_IDS = 0.4  # ids in an episode, of patients who may have come several times
+CODE = re.compile(r"\S*[0-9]\S*")  # a text that may be an id
 DAY = 86_400.0
 MISSING = "missing"
 INDEX = re.compile(r"Unnamed: 0(\.\d+)*|__index_level_\d+__")  # what pandas calls an index without a name in its files
@@ -329,15 +331,16 @@ def says_the_same(column: Column, other: Column) -> bool:
     return len(np.unique(column.codes * len(other.cells) + other.codes)) == n_cells
 
 
-def names_episodes(column: Column, group: Array) -> bool:
-    """Say whether the whole numbers of a column look like an id: one in each episode, and another in nearly every."""
-    if "kind" in column.known or not may_be_ids(column):  # an earlier table may have settled what it is
-        return False
-    there = np.isfinite(column.spread(column.reading.values))
+def names_episodes(column: Column, group: Array) -> float:
+    """The episodes for each value of a column that looks like an id, one in each episode and many in all; else 0."""
+    codes = column.reading.kind == "text" and all(one is None or CODE.fullmatch(str(one)) for one in column.cells)
+    if "kind" in column.known or not (codes or may_be_ids(column)):  # an earlier table may have settled what it is
+        return 0
+    there = ~column.gaps
     ids, episodes = column.codes[there], group[there]
     n_ids, n_episodes = len(np.unique(ids)), len(np.unique(episodes))
     one_each = len(np.unique(episodes * len(column.cells) + ids)) == n_episodes < len(ids)
-    return one_each and n_ids > max(MOST_CATEGORIES, 0.9 * n_episodes)
+    return n_episodes / n_ids if one_each and n_ids > max(MOST_CATEGORIES, LEAST_IDS * n_episodes) else 0
 
 
 def numbers(column: Column, table: Table, *, most: float = np.inf) -> Array:
