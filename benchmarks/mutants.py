@@ -43,6 +43,7 @@ class Mutant:
 
 
 BASE, CHECKS, KEPT = "estimators/base.py", "estimators/validation.py", "solvers/rows.py"
+BAD_ROWS = "tests/logs/test_bad_input.py"
 MEAN, GAP = "solvers/mean.py", "solvers/saddle/problem.py"
 PATHS, PROGRAMS = "solvers/path_following.py", "solvers/linear_program.py"
 PENALTY, METRIC, STABLE = "tests/penalties", "tests/test_metrics.py", "tests/selection/test_stability_and_intervals.py"
@@ -88,15 +89,13 @@ MUTANTS = (
         "self._last, self._watch, self._collects_sparse = init, Watch(), False",
         "tests/estimators/test_plausible.py",
     ),
-    Mutant(CHECKS, "row = first // (data.shape[1] if data.ndim == 2 else 1)", "row = first"),
-    Mutant(CHECKS, "bad = (array < low) | (array > high)", "bad = array < low"),
-    Mutant(CHECKS, "bad = (array < low) | (array > high)", "bad = array > high"),
-    Mutant(CHECKS, "not np.isin(array, (0, 1)).all()", "not np.isin(array, (0, 1)).any()"),
+    Mutant("logs/checks.py", "else places // width", "else places", "tests/estimators/test_validation.py"),
+    Mutant("logs/checks.py", "(array != 0) & (array != 1)", "array < 0", BAD_ROWS),
     Mutant(
-        CHECKS,
-        "np.float64)\n    except (TypeError, ValueError) as error:",
-        "np.float64)[:n]\n    except TypeError as error:",
+        "logs/checks.py", "    length(name, array, n)\n    finite(name, array)", "    finite(name, array)", BAD_ROWS
     ),
+    Mutant(CHECKS, "(array < 0) | (array > high)", "array < 0"),
+    Mutant(CHECKS, "(array < 0) | (array > high)", "array > high"),
     Mutant(
         CHECKS, 'lambda v: 0.0 <= v <= 1.0, "a number in [0, 1]"', 'lambda v: 0.0 <= v <= 2.0, "a number in [0, 1]"'
     ),
