@@ -54,6 +54,7 @@ def test_best_is_the_smallest_error_and_the_largest_return():
         ("n_passes", [1, 2], 2, "largest n_passes of the grid, 2"),
         ("radius", [1.0, np.inf], np.inf, ""),
         ("projected", [False, True], True, ""),
+        ("unpenalized", [[0], [1]], [1], ""),
     ],
 )
 def test_a_best_setting_at_the_edge_of_its_grid_says_so(name, tried, best, sentence):

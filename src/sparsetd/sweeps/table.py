@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -92,8 +93,9 @@ class Sweep(Framed):
         for best in _best_of(means, "method", self._metric(by)):
             own = [m for m in means if m["method"] == best["method"]]
             for name in self.parameters if np.isfinite(best["mean"]) else ():
-                as_good = {m.get(name) for m in own if m["mean"] == best["mean"]}
-                if len(as_good) == 1 and (end := _end(name, best.get(name), [m.get(name) for m in own])):
+                alone = all(m.get(name) == best.get(name) for m in own if m["mean"] == best["mean"])
+                end = _end(name, best.get(name), [m.get(name) for m in own]) if alone else ""
+                if end:
                     found.setdefault((name, end, best[name]), []).append(best["method"])
         return [_beyond(methods, *where) for where, methods in found.items()]
 
@@ -194,12 +196,18 @@ def _best_of(means: list[Row], each: str, name: str) -> list[Row]:
 
 def _half_width(values: Array) -> Array:
     """Half the 95 % confidence interval of the mean over the first axis; 0 where there is one value."""
-    from scipy.stats import t
-
     n = len(values)
     if n < 2:
         return np.zeros(values.shape[1])
-    return np.asarray(t.ppf(0.975, n - 1) * values.std(axis=0, ddof=1) / np.sqrt(n))
+    return np.asarray(_quantile(n - 1) * values.std(axis=0, ddof=1) / np.sqrt(n))
+
+
+@cache
+def _quantile(freedom: int) -> float:
+    """That of Student's t, which a table of many settings needs again and again."""
+    from scipy.stats import t
+
+    return float(t.ppf(0.975, freedom))
 
 
 def _line(ax: Any, x: Array, mean: Array, half: Array, label: str) -> Any:
