@@ -36,7 +36,7 @@ from sparsetd.evaluation.linear import policy_sums
 from sparsetd.evaluation.reading import Ask, Opened, Part, Parts, Settings, answer, seen
 from sparsetd.features.basis import Basis as RankBasis
 from sparsetd.logs import suspicions
-from sparsetd.selection import SparseTDSelect, shrinkage
+from sparsetd.selection import SparseTDSelect
 from sparsetd.selection.moments import Moments, in_other_units
 from sparsetd.selection.shrinkage import LAMBDAS, losses, ridged, shrunk, widening
 from sparsetd.solvers.saddle import Units
@@ -86,7 +86,8 @@ class Built:
 
     lams: tuple[float, ...]
     n_raw: int
-    groups: shrinkage.Groups
+    sums: Moments
+    fold: Array
     penalised: Array
     scale: Array
     ridges: tuple[Array | None, ...]
@@ -96,26 +97,24 @@ class Built:
     def of(cls, every: list[Moments], n_raw: int, each: int, scale: Array) -> Built:
         """Choose λ for every policy from its sums by group; `each` consecutive groups make one fold."""
         fold = np.arange(len(every[0].n_rows)) // each
-        found = [shrinkage.Groups(m.A, m.b, m.C.sum(axis=0), m.n_rows, fold) for m in every]
-        penalised = np.arange(found[0].b.shape[1]) >= n_raw
+        penalised = np.arange(every[0].b.shape[1]) >= n_raw
         penalised[-1] = False  # the constant
-        chosen = [shrunk(groups, penalised) for groups in found]
+        chosen = [shrunk(sums, fold, penalised) for sums in every]
         lams = tuple(lam for lam, _ in chosen)
         ridges = tuple(None if np.isinf(min(lams)) else _ridge(lam, penalised) for lam in lams)
-        moves = tuple(_move(*known, penalised) for known in zip(every, found, chosen, strict=True))
-        return cls(lams, n_raw, found[0], penalised, scale, ridges, moves)
+        moves = tuple(_move(sums.total(), *found, penalised) for sums, found in zip(every, chosen, strict=True))
+        return cls(lams, n_raw, every[0], fold, penalised, scale, ridges, moves)
 
 
 def _ridge(lam: float, penalised: Array) -> Array:
     return np.asarray(np.where(penalised, min(lam, NEVER), 0.0))
 
 
-def _move(moments: Moments, groups: shrinkage.Groups, chosen: tuple[float, Array], penalised: Array) -> float:
+def _move(total: Moments, lam: float, shares: Array, penalised: Array) -> float:
     """The largest |v_λ − v| over the λ that may as well have been chosen."""
-    lam, shares = chosen
-    every, start = np.arange(len(penalised)), moments.start.sum(axis=0) / moments.n_episodes.sum()
+    every, start = np.arange(len(penalised)), total.start[0] / total.n_episodes[0]
     others = [other for other, share in zip(LAMBDAS, shares, strict=True) if share >= PLAUSIBLE]
-    values = [float(start @ ridged(*groups.without(), penalised, every, other)) for other in (lam, *others)]
+    values = [float(start @ ridged(total, penalised, every, other)) for other in (lam, *others)]
     return max(abs(value - values[0]) for value in values)
 
 
@@ -303,21 +302,21 @@ def columns_of(log: Opened, basis: Basis, level: float) -> tuple[Column, ...]:
     built, made = basis.built, log.built
     if built is None or made is None:
         return ()
-    lam, groups, penalised = built.lams[0], built.groups, built.penalised
-    every = np.arange(len(penalised))
-    A, b, n = groups.without()
-    theta = ridged(A, b, n, penalised, every, lam)
+    lam, sums, penalised = built.lams[0], built.sums, built.penalised
+    every, total, C = np.arange(len(penalised)), sums.total(), sums.mean_square()
+    theta = ridged(total, penalised, every, lam)
     parts = [np.append(made.owners_[:, j], False) for j in range(built.n_raw)]
-    spread = [theta[own] @ (groups.C[np.ix_(own, own)] / n) @ theta[own] for own in parts]
+    spread = [theta[own] @ C[np.ix_(own, own)] @ theta[own] for own in parts]
     shown = np.argsort(-np.array(spread), kind="stable")[:MAX_COLUMNS]
     without = [(every[~parts[j]], lam) for j in shown]
-    found = losses(groups, penalised, [(every, lam), (every[-1:], lam), *without])[..., 0]
+    found = losses(sums, built.fold, penalised, [(every, lam), (every[-1:], lam), *without])[..., 0]
     rise, explained = found[2:] - found[0], float((found[1] - found[0]).mean())
     size = explained if explained > 0 else float(found[1].mean()) or 1.0
     mean, error = rise.mean(axis=1) / abs(size), rise.std(axis=1, ddof=1) / np.sqrt(rise.shape[1]) / abs(size)
     bound = max(MATTERS, float(student.isf(FALSE / max(built.n_raw, 2), rise.shape[1] - 1)))
-    scale, sums = np.append(built.scale, 1.0), zip(groups.A, groups.b, groups.n_rows, strict=True)
-    fits = [ridged(A - own, b - earned, n - rows, penalised, every, lam) for own, earned, rows in sums]
+    scale, rest = np.append(built.scale, 1.0), (total.A - sums.A, total.b - sums.b, total.n_rows - sums.n_rows)
+    left = (replace(total, A=A[None], b=b[None], n_rows=n[None]) for A, b, n in zip(*rest, strict=True))
+    fits = [ridged(own, penalised, every, lam) for own in left]
 
     def with_error(rows: Array) -> tuple[Array, Array]:
         """θᵀψ of every row and half of its interval, by leaving out groups of episodes."""

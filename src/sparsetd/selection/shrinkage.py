@@ -21,13 +21,11 @@ these choose, and the interval has to cover all the same (`widening`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
-
 import numpy as np
 from scipy.linalg.lapack import dgecon, dgetrf, dgetrs
 from scipy.stats import foldnorm
 
+from sparsetd.selection.moments import Moments
 from sparsetd.solvers.saddle import inverse_root
 from sparsetd.system import Array
 
@@ -40,48 +38,28 @@ DRAWS = 200  # resampled logs, for how sure the choice of λ is
 CRITIC = 1e-3  # ridge of the critic's metric, in units of the mean squares of its functions
 
 
-@dataclass(frozen=True, eq=False)
-class Groups:
-    """A and b of every group of episodes, C of all rows, and how many rows each group has; the constant is last.
-
-    Columns are of one scale. `fold` is the fold that a group belongs to.
-    """
-
-    A: Array
-    b: Array
-    C: Array
-    n_rows: Array
-    fold: Array
-
-    @cached_property
-    def root(self) -> Array:
-        """R with RRᵀ = C⁻¹, C with a small ridge; 0 in the direction of columns that are 0."""
-        C = self.C / self.n_rows.sum()
-        return inverse_root(C + np.diag(CRITIC * np.diag(C)), EMPTY).T
-
-    def without(self, k: int = -1) -> tuple[Array, Array, float]:
-        """A, b and the number of rows of all folds except k; of all folds by default."""
-        others = self.fold != k
-        return self.A[others].sum(axis=0), self.b[others].sum(axis=0), float(self.n_rows[others].sum())
-
-
-def losses(groups: Groups, penalised: Array, candidates: list[tuple[Array, float]], drawn: int = 0) -> Array:
+def losses(
+    sums: Moments, fold: Array, penalised: Array, candidates: list[tuple[Array, float]], drawn: int = 0
+) -> Array:
     """The held-out loss of candidates (columns, λ) by fold, of the log itself and of so many resampled ones.
+
+    `sums` are those of groups of episodes, for columns of one scale and the constant, and `fold` is that of each group.
 
     The shape is (n_candidates, n_folds, 1 + drawn). In a resampled log the groups of every held-out fold are drawn
     again with replacement; the fits to the other folds stay.
     """
-    n_folds = int(groups.fold.max()) + 1
-    each = len(groups.fold) // n_folds
+    n_folds = int(fold.max()) + 1
+    each, C = len(fold) // n_folds, sums.mean_square()
+    root = inverse_root(C + np.diag(CRITIC * np.diag(C)), EMPTY).T  # RRᵀ = C⁻¹; 0 towards columns that are 0
     again = np.random.default_rng(0).multinomial(each, np.full(each, 1 / each), (n_folds, drawn))
     counts = np.concatenate([np.ones((n_folds, 1, each), dtype=int), again], axis=1)  # of every group in every log
     n_pairs = each**2 - (counts**2).sum(axis=2)
     out = np.empty((len(candidates), n_folds, 1 + drawn))
     for k, times in enumerate(counts):
-        others, held = groups.without(k), np.flatnonzero(groups.fold == k)
-        thetas = np.stack([ridged(*others, penalised, *candidate) for candidate in candidates], axis=1)
-        errors = groups.b[held][..., None] - groups.A[held] @ thetas  # by group, function and candidate
-        scores = errors.transpose(2, 0, 1) @ groups.root / groups.n_rows[held].sum()
+        others, held = sums.total(fold != k), fold == k
+        thetas = np.stack([ridged(others, penalised, *candidate) for candidate in candidates], axis=1)
+        errors = sums.b[held][..., None] - sums.A[held] @ thetas  # by group, function and candidate
+        scores = errors.transpose(2, 0, 1) @ root / sums.n_rows[held].sum()
         products = scores @ np.swapaxes(scores, 1, 2)  # s_gᵀ C⁻¹ s_h of every candidate
         own = np.einsum("dg,igg->id", times**2, products)
         every = np.einsum("dg,igh,dh->id", times, products, times, optimize=True)
@@ -89,15 +67,15 @@ def losses(groups: Groups, penalised: Array, candidates: list[tuple[Array, float
     return out
 
 
-def ridged(A: Array, b: Array, n_rows: float, penalised: Array, columns: Array, lam: float) -> Array:
-    """θ on some columns, 0 on the others; λ = ∞ leaves out what is penalised.
+def ridged(total: Moments, penalised: Array, columns: Array, lam: float) -> Array:
+    """θ on some columns from the sums of one group, 0 on the others; λ = ∞ leaves out what is penalised.
 
     A trace of a ridge on every column lets copies share their weight.
     """
     free = columns[~penalised[columns]] if np.isinf(lam) else columns
-    system, right = A[np.ix_(free, free)] / n_rows, b[free] / n_rows
+    system, right = total.A[0][np.ix_(free, free)] / total.n_rows[0], total.b[0, free] / total.n_rows[0]
     system.flat[:: len(free) + 1] += SINGULAR if np.isinf(lam) else np.where(penalised[free], lam, SINGULAR)
-    theta = np.zeros(len(b))
+    theta = np.zeros(len(penalised))
     factors, pivots, singular = dgetrf(system)
     well = 0.0 if singular else dgecon(factors, np.linalg.norm(system, 1))[0]
     # Where columns are nearly copies, rounding would decide their weights; what the rows leave open stays at 0.
@@ -106,10 +84,10 @@ def ridged(A: Array, b: Array, n_rows: float, penalised: Array, columns: Array, 
     return theta
 
 
-def shrunk(groups: Groups, penalised: Array) -> tuple[float, Array]:
+def shrunk(sums: Moments, fold: Array, penalised: Array) -> tuple[float, Array]:
     """The λ with the least held-out loss, and the share of resampled logs that would choose each of `LAMBDAS`."""
     every = np.arange(len(penalised))
-    found = losses(groups, penalised, [(every, lam) for lam in LAMBDAS], DRAWS).sum(axis=1)
+    found = losses(sums, fold, penalised, [(every, lam) for lam in LAMBDAS], DRAWS).sum(axis=1)
     near = found <= found.min(axis=0) + ROUNDING * np.abs(found).max()
     chosen = np.argmax(near, axis=0)  # the largest λ among equals: argmax takes the first
     return LAMBDAS[chosen[0]], np.bincount(chosen[1:], minlength=len(LAMBDAS)) / DRAWS
