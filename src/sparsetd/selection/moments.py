@@ -2,12 +2,12 @@
 
     A_k = Σ_t ρ e(φ − ψ)ᵀ,    b_k = Σ_t ρ r e,    C_k = Σ_t φφᵀ        over the rows t of group k
 
-`weighted_products` is the one place where such a sum is formed: for the folds of cross-validation, the clusters of an
-interval, the blocks of action values, and the folds and policies of an evaluation, in memory or in shards. `Moments`
-are the sums as a record. LSTD without fold k solves (Σ_{j≠k} A_j) θ = Σ_{j≠k} b_j, and the error on fold k follows from
-its own sums: the rows are read once, and every support after that is small algebra. For other units φ → Tφ no row is
-read again either: A → TATᵀ, b → Tb, C → TCTᵀ. Small systems are solved with columns of unit length: what counts as
-singular must not depend on units.
+`weighted_products` is the one place where such a sum is formed: for the folds of cross-validation, the blocks of action
+values, and the folds and policies of an evaluation, in memory or in shards. `Moments` are the sums as a record. LSTD
+without fold k solves (Σ_{j≠k} A_j) θ = Σ_{j≠k} b_j, and the error on fold k follows from its own sums: the rows are
+read once, and every support after that is small algebra. For other units φ → Tφ no row is read again either:
+A → TATᵀ, b → Tb, C → TCTᵀ. Small systems are solved with columns of unit length: what counts as singular must not
+depend on units.
 """
 
 from __future__ import annotations
