@@ -159,15 +159,35 @@ def test_a_family_of_rules_is_drawn_against_its_threshold(capsys, folder):
     assert "What was done" in run(capsys, *words[:4])[1]
 
 
+def a_comparison(ends, **change):
+    """What the page of a comparison is made of, from the intervals of the values by name."""
+    names = list(ends)
+    unsure = {"value": 0.0, "interval": [-1.0, 1.0], "robustness": None}
+    pairs = [(b, a) for i, a in enumerate(names) for b in names[i + 1 :]]
+    return {
+        "values": [{"name": name, "value": 1.0, "interval": interval} for name, interval in ends.items()],
+        "differences": [{"name": b, "less": a, "value": 0.0, "interval": [-1.0, 1.0]} for b, a in pairs],
+        "done": {"value": 1.0, "interval": [0.9, 1.1]},
+        "to_done": dict.fromkeys(names, unsure),
+        "acts": dict.fromkeys(names),
+        "called": {name: name for name in names},
+        "best_set": names,
+        "reference": names[0],
+        "level": 0.95,
+        "sentence": "",
+        "assumptions": "",
+        **{key: [] for key in ("unjudged", "thresholds", "groups", "warnings")},
+        "where": {},
+        **change,
+    }
+
+
 def test_a_policy_that_may_be_worse_than_what_was_done_is_not_advised():
     def advised(*lows, best_set=("a", "b")):
-        names, ends, to_done = ["a", "b"], [], {}
-        for name, low in zip(names, lows, strict=True):
-            ends.append({"name": name, "value": 1.0, "interval": [0.5, 1.5]})
-            to_done[name] = {"value": 0.2, "interval": [low, 0.5], "robustness": None}
-        pair = {"name": "b", "less": "a", "value": 0.0, "interval": [-1.0, 1.0]}
-        told = {"values": ends, "differences": [pair], "warnings": [], "sentence": "", "level": 0.95}
-        told |= {"best_set": best_set, "to_done": to_done, "called": {}, "groups": [], "where": {}, "reference": "a"}
+        names = ("a", "b")
+        found = [{"value": 0.2, "interval": [low, 0.5], "robustness": None} for low in lows]
+        to_done = dict(zip(names, found, strict=True))
+        told = a_comparison({key: [0.5, 1.5] for key in names}, to_done=to_done, best_set=best_set)
         return comparison(told).words["What to do next"]
 
     assert "costs least of those that are better than what was done, beyond chance: b." in advised(-0.1, 0.1)
@@ -196,7 +216,7 @@ def an_improvement(**change):
     policy |= {"center": {"x": 0.0}, "scale": {"x": 1.0}}
     found = {"recommended": True, "difference": {"value": 0.3, "interval": [0.1, 0.5]}, "sentence": "It is better."}
     splits = [{"interval": [0.1, 0.5]}, {"interval": [-0.1, 0.5]}, {"interval": [0.2, 0.5]}]
-    more = {"policy": policy, "evaluation": {**evaluation, **change.pop("evaluation", {})}, "where": [], "settings": {}}
+    more = {"policy": policy, "evaluation": {**evaluation, **change.pop("evaluation", {})}, "where": []}
     return {**found, **more, "candidates": [], "splits": splits, "n_tested": 100, **change}
 
 
@@ -218,20 +238,7 @@ def test_improve_shows_a_number_in_large_type_only_where_it_may_be_used():
 
 def test_a_policy_that_is_not_to_be_relied_on_does_not_set_the_scale():
     ends = {"a": [0.9, 1.1], "b": [0.8, 1.2], "c": [-90.0, 90.0]}
-    values = [{"name": name, "value": 1.0, "interval": interval} for name, interval in ends.items()]
-    pairs = [{"name": a, "less": b, "value": 0.0, "interval": [-1.0, 1.0]} for a, b in ("ba", "ca", "cb")]
-    told = {
-        "values": values,
-        "differences": pairs,
-        "best_set": list("abc"),
-        "sentence": "",
-        "warnings": [],
-        "level": 0.95,
-    }
-    pages = [
-        comparison({**told, "unjudged": unjudged, "groups": [], "where": {}, "settings": {}}).html()
-        for unjudged in ([], ["c"])
-    ]
+    pages = [comparison(a_comparison(ends, unjudged=unjudged)).html() for unjudged in ([], ["c"])]
     ends = [re.search(r'class="whisker main" points="([\d.]+),[\d.]+ ([\d.]+),', page).groups() for page in pages]
     wild, calm = (float(right) - float(left) for left, right in ends)
     assert wild < 2
@@ -242,19 +249,7 @@ def test_a_small_difference_beside_a_large_one_is_not_written_as_nothing():
     names = ("a", "b", "c")
     ends = {("b", "a"): [0.010, 0.030], ("c", "a"): [-113.0, 113.0], ("c", "b"): [-113.0, 113.0]}
     differences = [{"name": a, "less": b, "value": sum(v) / 2, "interval": v} for (a, b), v in ends.items()]
-    document = comparison(
-        {
-            "values": [{"name": name, "value": 1.0, "interval": [0.9, 1.1]} for name in names],
-            "best_set": ["b"],
-            "differences": differences,
-            "sentence": "",
-            "warnings": [],
-            "level": 0.95,
-            "groups": [],
-            "where": {},
-            "settings": {},
-        }
-    )
+    document = comparison(a_comparison({key: [0.9, 1.1] for key in names}, differences=differences))
     assert re.search(r"b less a +\+0\.020 +\+0\.010 to \+0\.030 +better", document.text())
     cells = ["b less a", "+0.020", "+0.010 to +0.030", "better"]
     row = re.search(r'<tr class="better">(.*?)</tr>', document.html())[1]

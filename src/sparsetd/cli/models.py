@@ -145,54 +145,79 @@ def fit(args: Namespace) -> Outcome:
       sparsetd fit today.parquet --init yesterday.sparsetd --out today.sparsetd --export today.json
       sparsetd fit log.csv --out q.sparsetd --method LSTD --target policies:greedy
     """
-    from sparsetd import ValueFunction, features
-    from sparsetd.evaluation import fit_shards
-    from sparsetd.evaluation.target import is_named, named_policy
-    from sparsetd.logs.rules import policy as rule
-
     options.check_output(args.out, inputs=[args.log, args.init])
     options.check_output(args.export, ".sparsetd", ".json", ".onnx", inputs=[args.log, args.init, args.out])
     options.check_checkpoint(args.checkpoint, args.out)
     earlier = None if args.init is None else _earlier(args)
     estimator = _estimator(args) if earlier is None else earlier.estimator_
-    policy: Any = None
-    if args.target is not None:
-        policy = named_policy(args.target) if is_named(args.target) else rule(args.target)
-    parts = options.read_shards(args)
+    policy, parts = _policy(args.target), options.read_shards(args)
     whole = len(parts) == 1 or policy is not None
     log = options.read_log(args, sparse=True) if whole else parts[0].read(sparse=True)
-    kind = args.features or ("raw" if issparse(log.observation) else "standard")
-    maps: dict[str, Any] = {"rbf": features.RBFGrid, "fourier": features.Fourier, "tiles": features.TileCoding}
-    maps |= {"standard": StandardScaler, "raw": lambda: None}
-    model = ValueFunction(maps[kind](), estimator) if earlier is None else earlier
+    model = _unfitted(args.features, log, estimator) if earlier is None else earlier
     _refuse_too_many(estimator, log)
-    what = f"{len(log):,} transitions" if whole else f"{len(parts)} shards"
-    say(f"fitting {type(estimator).__name__} to {what}")
-    if whole and log.truncated.any():
-        say(
-            f"{log.truncated.sum():,} of {log.n_episodes:,} episodes were cut: unless columns hold the successors of "
-            f"their last rows, these are left out, and ends seem {log.truncated.sum() / len(log):.1%} more frequent"
-        )
-    how = {"checkpoint": args.checkpoint, "warm_start": earlier is not None}
-    if not whole:
-        fit_shards(model, parts, **how)
-    elif args.checkpoint is None:
-        (model.fit if earlier is None else model.partial_fit)(log, policy)
-    else:
-        if earlier is None:
-            model._begin(log)
-        model._learn(log, policy, partial(fit_in_parts, model.estimator_, **how))
+    say(f"fitting {type(estimator).__name__} to {f'{len(log):,} transitions' if whole else f'{len(parts)} shards'}")
+    if whole:
+        _tell_of_cut_episodes(log)
+    _learn(model, log if whole else parts, policy, args.checkpoint, earlier is not None)
     model.policy_ = None  # a function cannot be kept in a file; the action values can
     notes = {"log": args.log, "gamma": estimator.gamma, "policy": args.target or "", "init": args.init or ""}
     notes |= {"columns": args.column, "values": args.column.get("values")}
     model_file.save(model, args.out, notes=notes)
-    if args.export is not None and args.export.lower().endswith(".json"):
-        model_file.export_json(model, args.export)
-    elif args.export is not None and args.export.lower().endswith(".onnx"):
-        model_file.export_onnx(model.estimator_, args.export)
-    elif args.export is not None:
-        model_file.save(model, args.export, notes=notes, learning=False)
+    if args.export is not None:
+        _export(model, args.export, notes)
     return _told(args, model)
+
+
+def _policy(target: str | None) -> Any:
+    """The policy whose action values are asked for."""
+    from sparsetd.evaluation.target import is_named, named_policy
+    from sparsetd.logs.rules import policy
+
+    if target is None:
+        return None
+    return named_policy(target) if is_named(target) else policy(target)
+
+
+def _unfitted(kind: str | None, log: Any, estimator: Any) -> Any:
+    """The estimator with the feature map of this name; sparse rows are taken as they are, if none is named."""
+    from sparsetd import ValueFunction, features
+
+    maps: dict[str, Any] = {"rbf": features.RBFGrid, "fourier": features.Fourier, "tiles": features.TileCoding}
+    maps |= {"standard": StandardScaler, "raw": lambda: None}
+    return ValueFunction(maps[kind or ("raw" if issparse(log.observation) else "standard")](), estimator)
+
+
+def _tell_of_cut_episodes(log: Any) -> None:
+    if log.truncated.any():
+        say(
+            f"{log.truncated.sum():,} of {log.n_episodes:,} episodes were cut: unless columns hold the successors of "
+            f"their last rows, these are left out, and ends seem {log.truncated.sum() / len(log):.1%} more frequent"
+        )
+
+
+def _learn(model: Any, log: Any, policy: Any, checkpoint: str | None, goes_on: bool) -> None:
+    """Fit the model to a log in memory or to shards; a model that goes on keeps its features and moves its weights."""
+    from sparsetd.evaluation import fit_shards
+
+    how: dict[str, Any] = {"checkpoint": checkpoint, "warm_start": goes_on}
+    if isinstance(log, tuple):
+        fit_shards(model, log, **how)
+    elif checkpoint is None:
+        (model.partial_fit if goes_on else model.fit)(log, policy)
+    else:
+        if not goes_on:
+            model._begin(log)
+        model._learn(log, policy, partial(fit_in_parts, model.estimator_, **how))
+
+
+def _export(model: Any, path: str, notes: Mapping[str, Any]) -> None:
+    """Write the weights alone, in the format that the ending names."""
+    if path.lower().endswith(".json"):
+        model_file.export_json(model, path)
+    elif path.lower().endswith(".onnx"):
+        model_file.export_onnx(model.estimator_, path)
+    else:
+        model_file.save(model, path, notes=notes, learning=False)
 
 
 def _earlier(args: Namespace) -> Any:

@@ -47,11 +47,10 @@ def comparison(p: Payload) -> Document:
         words={
             "What they would have been worth": _worth(p),
             "How sure that is": SAY["together" if len(p["values"]) > 1 else "alone"],
-            CAUSES: p.get("assumptions") or "",
+            CAUSES: p["assumptions"],
             "What to do next": _next(p),
         },
         sections=sections,
-        settings=p.get("settings", {}),
     )
 
 
@@ -87,13 +86,12 @@ def improvement(p: Payload) -> Document:
             "sure": ("How sure is the test?", certainty({**test, "unit": p.get("unit")})),
             "tried": ("What was tried", [SAY["tried"], folded(f"{len(tried)} policies", recipes)]),
         },
-        settings=p.get("settings", {}),
     )
 
 
 def _worth(p: Payload) -> str:
     """The values that may be used in words, the highest first; of many the highest and the lowest."""
-    doubted = p.get("unjudged", ())
+    doubted = p["unjudged"]
     usable = sorted((r for r in p["values"] if r["name"] not in doubted), key=lambda r: -float(r["value"]))
     if not usable:
         return ""
@@ -113,7 +111,7 @@ def _next(p: Payload) -> str:
     """The advice after a comparison: a trial of the best policy, if it is better than what was done, or more data."""
     if any(caution["severity"] == "red" for caution in p["warnings"]):
         return SAY["red_policies"]
-    better = [name for name in p["best_set"] if min(p.get("to_done", {}).get(name, {}).get("interval") or (-1.0,)) > 0]
+    better = [name for name in p["best_set"] if p["to_done"][name]["interval"][0] > 0]
     if len(p["best_set"]) == 1:
         return SAY["trial"] if better else SAY["none_better"]
     until = SAY["cheapest"].format(_called(p, better)) if better else SAY["until_then"]
@@ -123,19 +121,19 @@ def _next(p: Payload) -> str:
 
 
 def _called(p: Payload, names: Sequence[str]) -> str:
-    return ", ".join(p.get("called", {}).get(name, name) for name in names)
+    return ", ".join(p["called"][name] for name in names)
 
 
 def _deeds(p: Payload) -> list[Block]:
     """What each policy does: a table of the shares of few actions, else a sentence; and what could explain it away."""
-    acts: dict[str, Payload] = {name: found for name, found in p.get("acts", {}).items() if found}
+    acts: dict[str, Payload] = {name: found for name, found in p["acts"].items() if found}
     tabled = len({tuple(found["actions"]) for found in acts.values()}) == 1 and len(p["values"]) > 1
     words: list[Block] = [f"“{r['name']}”: It is what was done." for r in p["values"] if r["name"] not in acts]
     if tabled and len(next(iter(acts.values()))["actions"]) <= FEW_ACTIONS:
         words = [*words, SAY["shares"], _shares(acts)]
     else:
         words += [f"“{name}”: {found['sentence']}" for name, found in acts.items()]
-    robust = {name: found["robustness"] for name, found in p.get("to_done", {}).items()}
+    robust = {name: found["robustness"] for name, found in p["to_done"].items()}
     # At Γ* = 1 chance alone explains the difference, as the table of the differences says already.
     told = {name: found["sentence"] for name, found in robust.items() if found and found["gamma"] != 1.0}
     return [*words, *(f"“{name}”: {sentence}" for name, sentence in told.items())]
@@ -153,22 +151,20 @@ def _values(p: Payload) -> list[Block]:
     """The values with their intervals: against the threshold of a family of rules, else by name."""
     label, best = p.get("unit") or "value per episode", set(p["best_set"])
     rows = [(r["name"], r["value"], r["interval"], "main" if r["name"] in best else "") for r in p["values"]]
-    done, line = p.get("done"), ("", 0.0)
-    if done:
-        rows.append(("What was done", done["value"], done["interval"], "warm"))
-        line = ("what was done", done["value"])
-    table = _estimates(p, rows, label, "values", rows[-1][1], line[0])
-    if not p.get("thresholds"):
+    done, named = p["done"], "what was done"
+    rows.append(("What was done", done["value"], done["interval"], "warm"))
+    table = _estimates(p, rows, label, "values", done["value"], named)
+    if not p["thresholds"]:
         return [table]
     # A threshold whose value is not to be relied on would set the scale.
-    doubted, pairs = set(p.get("unjudged", ())), list(zip(p["thresholds"], p["values"], strict=True))
+    doubted, pairs = set(p["unjudged"]), list(zip(p["thresholds"], p["values"], strict=True))
     sound = [pair for pair in pairs if pair[1]["name"] not in doubted]
     shown = sound if len(sound) > 1 else pairs
     left = [f"{at:g}" for at, r in pairs if (at, r) not in shown]
     low, high = zip(*(r["interval"] for _, r in shown), strict=True)
     names = (_axis(p), label, "Value against the threshold")
     points = [at for at, _ in shown], [r["value"] for _, r in shown]
-    chart = pictures.band(*points, low, high, names, guide=line[0], height=line[1])
+    chart = pictures.band(*points, low, high, names, guide=named, height=done["value"])
     note = f"Not drawn, because the value is not to be relied on: threshold {', '.join(left)}."
     return [replace(table, drawing=figure(chart.svg(), "thresholds")), *([note] if left else [])]
 
@@ -185,7 +181,7 @@ def _estimates(
     p: Payload, rows: Sequence[pictures.Row], label: str, caption: str, guide: float, named: str = ""
 ) -> Table:
     """The rows with their intervals; a policy that is not to be relied on does not set the scale."""
-    wild = tuple(p.get("unjudged", ()))
+    wild = tuple(p["unjudged"])
     seen = [row for row in rows if not row[0].endswith(wild)]
     return estimates(rows, p["level"], label, seen, caption, guide, named)
 
@@ -194,7 +190,7 @@ def _differences(p: Payload) -> list[Block]:
     """To what was done, and every pair; what is beyond chance is marked by a word and a colour."""
     pairs = _marked(p, p["differences"], [f"{r['name']} less {r['less']}" for r in p["differences"]])
     note = f"The {percent(p['level'])} intervals hold for all pairs at once."
-    to_done = {name: r for name, r in p.get("to_done", {}).items() if pictures.finite(r["interval"])}
+    to_done = {name: r for name, r in p["to_done"].items() if pictures.finite(r["interval"])}
     beside = _marked(p, list(to_done.values()), list(to_done))
     strengths = []
     for row, r in zip(beside.rows, to_done.values(), strict=True):
@@ -208,7 +204,7 @@ def _differences(p: Payload) -> list[Block]:
         found = [" ".join(SAY[name] for name in told), first]
     if not p["differences"]:
         return found
-    return [*found, folded("All pairs", html(note) + html(pairs))] if p.get("thresholds") else [*found, note, pairs]
+    return [*found, folded("All pairs", html(note) + html(pairs))] if p["thresholds"] else [*found, note, pairs]
 
 
 def _marked(p: Payload, differences: Sequence[Payload], names: Sequence[str]) -> Table:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
@@ -108,7 +108,7 @@ class Document:
     cautions: Sequence[Payload]
     words: Mapping[str, str]
     sections: Mapping[str, tuple[str, Sequence[Block]]]
-    settings: Payload
+    settings: Payload = field(default_factory=dict)
     number: tuple[str, str] = ("", "")
     lead: str = ""
     doubtful: bool = False

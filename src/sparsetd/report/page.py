@@ -8,7 +8,6 @@ With the bounds of `sensitivity` in it, they come first.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -18,7 +17,6 @@ from sparsetd._tools.numbers import Numbers, count, number, percent
 from sparsetd.plots import pictures
 from sparsetd.report.document import Block, Document, Html, Payload, Table, estimates, figure, folded, pair
 from sparsetd.report.shell import SAY, TEXTS
-from sparsetd.storage.atomic import replace_file
 
 HIDDEN = "What if something unrecorded drove the actions?"
 LEAP = 10.0  # times as wide as the range before
@@ -28,11 +26,6 @@ SHAPELESS = ("misspecified", "unobserved_state")  # cautions that say that the m
 LEVELS = ("good", "warn", "bad")
 SHOWN = 12  # features drawn with a name in the path plot
 HEADS = ("Column", "Weight", "Size", "Interval", "Kept in resamples")
-
-
-def write_page(payload: Payload, path: str | os.PathLike[str]) -> None:
-    """Write the page to `path`, atomically."""
-    replace_file(path, page(payload))
 
 
 def page(payload: Payload) -> str:
