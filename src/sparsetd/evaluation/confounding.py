@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from scipy.special import logit
@@ -134,8 +134,10 @@ class Confounded:
         plain, then = (float(x.std()) for x in (self.moved, moved))
         return found, own[1] * (then / plain if plain > 0 else 1.0)
 
-    def weighted(self, strength: float, theta: Array, sign: float, near: Array = NEAR) -> Weighted:
-        """The rows as an unrecorded cause of this strength weighs them, for the value function of a fit."""
+    def weighted(
+        self, strength: float, theta: Array, sign: float, near: Array = NEAR
+    ) -> tuple[Array, Array, Array, Array]:
+        """W, the offset o, Y = ±r + γV(s') and whether Y ≤ q, of every row, for the value function of a fit."""
         tau, outcome = 1.0 / (1.0 + strength), sign * self.part.batch.reward + self.after @ theta
         betas = [own.quantile(outcome, tau, near) for own in self.of_actions]
         fitted, q = self.part.states @ np.column_stack(betas), np.zeros(len(outcome))
@@ -146,16 +148,7 @@ class Confounded:
         beta = self.mu + strength * (1.0 - self.mu)
         W = alpha + (beta - alpha) * below
         offset = (1.0 - alpha) * q * (1.0 - below / tau)
-        return Weighted(1.0 + self.given * (W - 1.0), self.given * offset, outcome, below)
-
-
-class Weighted(NamedTuple):
-    """W, the offset o, Y = ±r + γV(s') and whether Y ≤ q, of every row."""
-
-    W: Array
-    offset: Array
-    outcome: Array
-    below: Array
+        return 1.0 + self.given * (W - 1.0), self.given * offset, outcome, below
 
 
 class Sides:

@@ -96,7 +96,8 @@ class Built:
     def of(cls, every: list[Moments], n_raw: int, each: int, scale: Array) -> Built:
         """Choose λ for every policy from its sums by group; `each` consecutive groups make one fold."""
         fold = np.arange(len(every[0].n_rows)) // each
-        found = [shrinkage.Groups(m.A, m.b, m.C.sum(axis=0), m.n_rows, fold) for m in every]
+        first = shrinkage.Groups(every[0].A, every[0].b, every[0].C.sum(axis=0), every[0].n_rows, fold)
+        found = [first, *(first.under(m.A, m.b) for m in every[1:])]
         penalised = np.arange(found[0].b.shape[1]) >= n_raw
         penalised[-1] = False  # the constant
         chosen = [shrunk(groups, penalised) for groups in found]

@@ -24,7 +24,7 @@ Boos, 1994).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -56,10 +56,17 @@ class Groups:
     C: Array
     n_rows: Array
     fold: Array
+    known_root: Array | None = None
+
+    def under(self, A: Array, b: Array) -> Groups:
+        """The same groups for another policy: C and its root are shared."""
+        return replace(self, A=A, b=b, known_root=self.root)
 
     @cached_property
     def root(self) -> Array:
         """R with RRᵀ = C⁻¹, C with a small ridge; 0 in the direction of columns that are 0."""
+        if self.known_root is not None:
+            return self.known_root
         C = self.C / self.n_rows.sum()
         return inverse_root(C + np.diag(CRITIC * np.diag(C)), EMPTY).T
 
