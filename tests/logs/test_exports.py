@@ -68,6 +68,11 @@ def test_a_visit_with_few_numbers_is_still_a_visit(tmp_path: Path) -> None:
         prepare(written(tmp_path / "visits.csv", HEAD, *VISITS, *odd), **ROLES)
 
 
+def test_a_drug_called_total_something_is_no_total() -> None:
+    raw = {"drug": ["A", "B", "Total parenteral nutrition"], "x": [1, 2, None], "reward": [0, 1, 1]}
+    assert len(prepare(raw, action="drug", bandit=True)) == 3
+
+
 def test_rows_can_be_left_out_by_their_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A visit without a date in the middle of the table is no total; the refusal says how to go on without it."""
     path = written(tmp_path / "visits.csv", HEAD, *VISITS[:2], ["PL/2", "", "54", "9,9", "insulina", "1"], *VISITS[2:])

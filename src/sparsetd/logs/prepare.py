@@ -16,15 +16,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sparsetd.logs import raw_columns
+from sparsetd.logs import raw_columns, signs
 from sparsetd.logs.checks import Array, id_text, show
 from sparsetd.logs.door import files_of
 from sparsetd.logs.files import METADATA, notes_of
-from sparsetd.logs.raw import Column, Table, number, raw_table
-from sparsetd.logs.raw_columns import MOST_CATEGORIES, option
+from sparsetd.logs.raw import MOST_CATEGORIES, Column, Table, number, raw_table
+from sparsetd.logs.raw_columns import option
 from sparsetd.logs.reading import read
 from sparsetd.logs.schema import ALIASES, folded, meant_by, nearest
-from sparsetd.logs.suspicions import TIMES
 from sparsetd.logs.transitions import Transitions
 from sparsetd.storage.atomic import replace_file
 
@@ -285,7 +284,7 @@ def _leave_out_rows(table: Table, skip: Sequence[str | int]) -> None:
             table.leave_out(rows, ", as asked")
     if "rows" in table.keep or not len(table.rows):
         return
-    rows = raw_columns.no_decisions(table)
+    rows = signs.no_decisions(table)
     if rows.any():
         first = int(np.argmax(rows))
         cells = [
@@ -298,7 +297,7 @@ def _leave_out_rows(table: Table, skip: Sequence[str | int]) -> None:
 def _leave_out_index(table: Table) -> None:
     """Leave out free columns that only number the rows: they say nothing, and hide copies of rows."""
     for column in [] if "ids" in table.keep else table.free:
-        if raw_columns.counts_rows(column, table):
+        if signs.counts_rows(column, table):
             table.done.append(f"`{column.name}` only numbers the rows: it was left out (if it does more, --keep ids).")
             del table.columns[column.name]
 
@@ -375,9 +374,9 @@ def _put_in_order(table: Table, named: Container[str], bandit: bool, known: Mapp
         table.roles.pop("time", None)
     elif "time" not in named and "time" not in table.roles and "episode" in table.roles and not known:
         dates = [column for column in table.free if column.reading.kind == "time" and not column.reading.bad]
-        dated = [column.name for column in dates if _changes(column, table.group)]
-        dated = dated or [column.name for column in table.free if _counts_visits(column, table.group)][:1]
-        dated = dated or [column.name for column in table.free if _is_called_time(column, table.group)]
+        dated = [column.name for column in dates if signs.changes(column, table.group)]
+        dated = dated or [column.name for column in table.free if signs.counts_visits(column, table.group)][:1]
+        dated = dated or [column.name for column in table.free if signs.is_called_time(column, table.group)]
         if len(dated) > 1:
             which = " or ".join(option("--column", f"time={name}") for name in dated)
             table.problems.append(f"Several columns may say when a row happened: name it with {which}.")
@@ -396,7 +395,7 @@ def _put_in_order(table: Table, named: Container[str], bandit: bool, known: Mapp
     if reading.kind not in ("time", "number") or (np.isnan(times).any() and not reading.bad):
         table.problem(f"`{name}`, the time, is no number and no date", np.isnan(times), "correct it")
     if reading.kind == "time" and not (times % raw_columns.DAY).any() and not known:
-        clocks = [other.name for other in table.free if raw_columns.seconds_of_day(other) is not None]
+        clocks = [other.name for other in table.free if signs.seconds_of_day(other) is not None]
         table.roles |= {"clock": clocks[0]} if len(clocks) == 1 and "clock" not in named else {}
     both = f"`{name}` orders"
     if "clock" in table.roles:
@@ -408,36 +407,14 @@ def _put_in_order(table: Table, named: Container[str], bandit: bool, known: Mapp
     return raw_columns.written_as(reading)
 
 
-def _changes(column: Column, group: Array) -> int:
-    """Count how often a column changes within an episode."""
-    order = np.argsort(group, kind="stable")
-    return int(((np.diff(column.codes[order]) != 0) & (np.diff(group[order]) == 0)).sum())
-
-
 def _clock(column: Column, table: Table) -> Array:
     """The seconds of the day that stand in a column; a gap is the beginning of the day."""
-    found = raw_columns.seconds_of_day(column)
+    found = signs.seconds_of_day(column)
     if found is None:
         table.problems.append(
             f"`{column.name}`, the clock, must hold times such as 14:30: correct it, or name another."
         )
     return np.zeros(len(column.codes)) if found is None else np.nan_to_num(found)
-
-
-def _counts_visits(column: Column, group: Array) -> bool:
-    """Return whether a column numbers the rows of each episode: 1, 2, 3, in any order."""
-    values = column.spread(column.reading.values)
-    order = np.lexsort((values, group))
-    inside = np.diff(group[order]) == 0
-    first = values[order][np.append(True, ~inside)]
-    several = column.reading.kind == "number" and (inside[1:] & inside[:-1]).any()  # of two rows, 0 and 1 may be a flag
-    return bool(several and (np.diff(values[order])[inside] == 1).all() and (first == first[0]).all())
-
-
-def _is_called_time(column: Column, group: Array) -> bool:
-    """Return whether a column of numbers is called a time and has no number twice in an episode."""
-    called = TIMES.search(folded(column.name).replace("_", " ")) is not None and column.reading.kind == "number"
-    return called and len(np.unique(group * len(column.cells) + column.codes)) == len(group) > group.max() + 1
 
 
 def _sort(table: Table, times: Array) -> None:
@@ -598,13 +575,13 @@ def _observed(table: Table) -> tuple[dict[str, Array], dict[str, Any]]:
     told = [table.columns[table.roles[role]] for role in roles if role in table.roles]
     for column in table.free:
         name, n_notes = column.name, len(table.done)
-        if "ids" not in table.keep and (shares := raw_columns.names_episodes(column, table.group)):
+        if "ids" not in table.keep and (shares := signs.names_episodes(column, table.group)):
             what = f"that several episodes share: ask with {option('--cluster', name)}"
             what = what if shares > 1 else "of one episode: it was left out"
             table.done.append(f"`{name}` looks like an id {what} (if not, --keep ids).")
             columns |= {name: column.spread(np.array(_ids(column), dtype=object))} if shares > 1 else {}
             continue
-        same = [other for other in told if "kind" not in column.known and raw_columns.says_the_same(column, other)]
+        same = [other for other in told if "kind" not in column.known and signs.says_the_same(column, other)]
         if same:
             what = f"`{name}` says what `{same[0].name}` says"
             table.done.append(f"{what}: it was left out (if it is known before that, --keep same).")
@@ -642,7 +619,7 @@ def _likely(table: Table, unnamed: Sequence[str]) -> dict[str, list[Column]]:
         given = column.reading.kind == "flag" or str(column.reading.how.get("unit", "")).startswith(DOSES)
         if (is_text or given) and 1 < n_cells <= MOST_CATEGORIES:
             in_words.append(column)
-        elif (is_text or raw_columns.may_be_ids(column)) and MOST_CATEGORIES < n_cells <= len(column.codes) / 1.5:
+        elif (is_text or signs.may_be_ids(column)) and MOST_CATEGORIES < n_cells <= len(column.codes) / 1.5:
             likely["episode"].append(column)  # its values come back
     # Measurements repeat less evenly than ids do; of several ids, the first column wins.
     likely["episode"].sort(key=lambda column: round(np.std(column.weight) / np.mean(column.weight)))
@@ -653,9 +630,11 @@ def _likely(table: Table, unnamed: Sequence[str]) -> dict[str, list[Column]]:
     for column in in_words:
         if len(before_last) and column.gaps[before_last].all():
             likely["reward"].append(column)
-        elif _changes(column, group):
+        elif signs.changes(column, group):
             likely["action"].append(column)
-    likely["action"].sort(key=lambda column: -_changes(column, group))  # a ward changes more rarely than what is given
+    likely["action"].sort(
+        key=lambda column: -signs.changes(column, group)
+    )  # a ward changes more rarely than what is given
     return {role: likely[role] for role in unnamed}
 
 

@@ -41,6 +41,7 @@ YES_NO = (
 PAIRS = [dict(zip(map(folded, pair.split()), (1.0, 0.0), strict=True)) for pair in YES_NO.split(", ")]
 FLAGS = {word: value for pair in reversed(PAIRS) for word, value in pair.items()}
 
+MOST_CATEGORIES = 30  # a column of more texts than this would become too many columns, most of them nearly empty
 MOST_WORDS = 40  # distinct cells in which yes and no are looked for
 
 PLAIN = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")

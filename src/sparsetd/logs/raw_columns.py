@@ -16,23 +16,12 @@ from typing import Any
 import numpy as np
 
 from sparsetd.logs.checks import Array, id_text, show
-from sparsetd.logs.raw import Column, Reading, Table, counted, meaning
+from sparsetd.logs.raw import MOST_CATEGORIES, Column, Reading, Table, counted, meaning
 from sparsetd.logs.schema import first_of, folded
 
-MOST_CATEGORIES = 30  # a column of more texts than this would become too many columns, most of them nearly empty
-LEAST_ID = 10_000  # shorter numbers are ages and measurements
 MOST_TOLD = 10  # spellings that were joined to others
-LEAST_IDS = 0.4  # ids in an episode, of patients who may have come several times
-CODE = re.compile(r"\S*[0-9]\S*")  # a text that may be an id
 DAY = 86_400.0
 MISSING = "missing"
-INDEX = re.compile(r"Unnamed: 0(\.\d+)*|__index_level_\d+__")  # what pandas calls an index without a name in its files
-TOTALS = (
-    "total totals sum mean average median count razem suma średnia summe gesamt mittelwert durchschnitt somme moyenne "
-    "totaal som gemiddelde totale somma media promedio soma média итого всего среднее toplam ortalama celkem průměr "
-    "összesen átlag medel μέσος σύνολο 合計 平均"
-)
-TOTAL = re.compile(rf"({'|'.join(map(folded, TOTALS.split()))})\b")  # how rows of totals begin
 YEAR = re.compile(r"(?<![0-9])(19|20)[0-9]{2}(?![0-9])")
 NONE = -1.0  # the code of a category that is not known
 Marks = dict[str, Array]  # columns of 0 and 1 that mark some rows
@@ -270,77 +259,6 @@ def flags(column: Column, table: Table) -> Array:
     if np.isnan(values).any():
         table.done.append(f"`{column.name}` is empty {table.where(np.isnan(values))}: taken as no.")
     return np.nan_to_num(values).astype(bool)
-
-
-def seconds_of_day(column: Column) -> Array | None:
-    """The times of the day in a column, such as 14:30; None if it holds anything else."""
-    texts = [None if one is None else f"1970-01-01 {one}" for one in column.cells]
-    found = meaning(texts, column.weight, {"kind": "time"})
-    clocks = all(":" in str(one) for one in column.cells if one is not None)
-    return column.spread(found.values) if clocks and not found.bad and not column.gaps.all() else None
-
-
-def counts_rows(column: Column, table: Table) -> bool:
-    """Say whether a column counts 1, 2, 3, or is an index that pandas wrote, where no value stands twice in a file."""
-    begins = [*(begin for begin, _ in table.begins), len(table.numbers)]
-    if INDEX.fullmatch(column.name):
-        file = np.searchsorted(begins, table.rows, side="right")
-        return len(np.unique(file * len(column.cells) + column.codes)) == len(column.codes)
-    values = column.spread(column.reading.values)
-    if len(values) <= MOST_CATEGORIES or len(table.free) == 1 or values[0] not in (0, 1):
-        return False
-    return bool((np.diff(values) == 1)[~np.isin(table.rows[1:], begins)].all())
-
-
-def no_decisions(table: Table) -> Array:
-    """A mask of the rows that hold no decision: the header again, and units, totals and titles at an end of a file.
-
-    Such a row has nothing that fits the columns of numbers and dates, and hardly anything else, or begins with "Total".
-    """
-    n = len(table.rows)
-    again, filled, fit, unfit, first = np.ones(n, bool), np.zeros(n), np.zeros(n), np.zeros(n), np.full(n, None)
-    for column in table.columns.values():
-        gaps, reading = column.gaps, column.reading
-        again &= gaps | column.spread([one == column.name for one in column.cells])
-        first = np.where(gaps | (filled > 0), first, column.spread(np.array([*column.cells, None], dtype=object)[:-1]))
-        filled += ~gaps
-        if reading.kind != "text":
-            wrong = column.rows_with(reading.bad)
-            fit, unfit = fit + ~(gaps | wrong), unfit + wrong
-    total = np.array([isinstance(one, str) and TOTAL.match(folded(one)) is not None for one in first])
-    strange = (total & (filled < len(table.columns))) | ((fit == 0) & ((2 * unfit >= filled) | (filled == 1)))
-    found = again & (filled > 0)
-    for rows in np.split(np.arange(n), np.searchsorted(table.rows, [begin for begin, _ in table.begins[1:]])):
-        odd = strange[rows]
-        found[rows] |= np.logical_and.accumulate(odd) | np.logical_and.accumulate(odd[::-1])[::-1]
-    return found if len(table.columns) > 1 and not found.all() else np.zeros(n, bool)
-
-
-def may_be_ids(column: Column) -> bool:
-    """Say whether all numbers of a column are whole and long; zeros at the front make a number long, too."""
-    values, there = column.reading.values, np.isfinite(column.reading.values)
-    zeros = [isinstance(one, str) and re.fullmatch("0[0-9]{4,}", one) is not None for one in column.cells]
-    return column.reading.kind == "number" and bool(((values % 1 == 0) & (zeros | (values >= LEAST_ID)))[there].all())
-
-
-def says_the_same(column: Column, other: Column) -> bool:
-    """Say whether each cell of a column stands beside one cell of the other only, and the other way round."""
-    n_rows, n_cells, n_others = len(column.codes), np.count_nonzero(column.weight), np.count_nonzero(other.weight)
-    if n_rows <= MOST_CATEGORIES or not 1 < n_cells == n_others <= n_rows / 2:
-        return False
-    return len(np.unique(column.codes * len(other.cells) + other.codes)) == n_cells
-
-
-def names_episodes(column: Column, group: Array) -> float:
-    """The episodes for each value of a column that looks like an id, one in each episode and many in all; else 0."""
-    codes = column.reading.kind == "text" and all(one is None or CODE.fullmatch(str(one)) for one in column.cells)
-    if "kind" in column.known or not (codes or may_be_ids(column)):  # an earlier table may have settled what it is
-        return 0
-    there = ~column.gaps
-    ids, episodes = column.codes[there], group[there]
-    n_ids, n_episodes = len(np.unique(ids)), len(np.unique(episodes))
-    one_each = len(np.unique(episodes * len(column.cells) + ids)) == n_episodes < len(ids)
-    return n_episodes / n_ids if one_each and n_ids > max(MOST_CATEGORIES, LEAST_IDS * n_episodes) else 0
 
 
 def numbers(column: Column, table: Table, *, most: float = np.inf) -> Array:

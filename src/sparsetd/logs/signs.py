@@ -1,0 +1,122 @@
+"""What the cells of a column tell of its role: rows that are no decisions, ids, clocks, numbers of visits, copies."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from sparsetd.logs.checks import Array
+from sparsetd.logs.raw import MOST_CATEGORIES, Column, Table, meaning
+from sparsetd.logs.schema import folded
+from sparsetd.logs.suspicions import TIMES
+
+LEAST_ID = 10_000  # shorter numbers are ages and measurements
+LEAST_IDS = 0.4  # ids in an episode, of patients who may have come several times
+CODE = re.compile(r"\S*[0-9]\S*")  # a text that may be an id
+INDEX = re.compile(r"Unnamed: 0(\.\d+)*|__index_level_\d+__")  # what pandas calls an index without a name in its files
+TOTAL_WORDS = (
+    "total totals grand sum mean average median count n razem suma średnia summe gesamt mittelwert durchschnitt somme "
+    "moyenne totaal som gemiddelde totale somma media promedio soma média итого всего среднее toplam ortalama celkem "
+    "průměr összesen átlag medel μέσος όρος σύνολο 合計 平均"
+)
+TOTALS = set(map(folded, TOTAL_WORDS.split()))  # the words of which the first cell of a row of totals consists
+
+
+def no_decisions(table: Table) -> Array:
+    """A mask of the rows that hold no decision: the header again, and units, totals and titles at an end of a file.
+
+    Such a row has nothing that fits the columns of numbers and dates, and hardly anything else, or begins with "Total".
+    """
+    n = len(table.rows)
+    again, total = np.ones(n, bool), np.zeros(n, bool)
+    filled, fit, unfit = np.zeros(n), np.zeros(n), np.zeros(n)  # cells of each row that hold anything, and that fit
+    for column in table.columns.values():
+        gaps, reading = column.gaps, column.reading
+        again &= gaps | column.spread([one == column.name for one in column.cells])
+        if (first := ~gaps & (filled == 0)).any():
+            total |= first & column.spread([_is_total(one) for one in column.cells])
+        filled += ~gaps
+        if reading.kind != "text":
+            wrong = column.rows_with(reading.bad)
+            fit, unfit = fit + ~(gaps | wrong), unfit + wrong
+    strange = (total & (filled < len(table.columns))) | ((fit == 0) & ((2 * unfit >= filled) | (filled == 1)))
+    found = again & (filled > 0)
+    for rows in np.split(np.arange(n), np.searchsorted(table.rows, [begin for begin, _ in table.begins[1:]])):
+        odd = strange[rows]
+        found[rows] |= np.logical_and.accumulate(odd) | np.logical_and.accumulate(odd[::-1])[::-1]
+    return found if len(table.columns) > 1 and not found.all() else np.zeros(n, bool)
+
+
+def _is_total(one: object) -> bool:
+    words = {*re.findall(r"[^\W\d]+", folded(one))} if isinstance(one, str) else set()
+    return bool(words) and words <= TOTALS
+
+
+def counts_rows(column: Column, table: Table) -> bool:
+    """Say whether a column counts 1, 2, 3, or is an index that pandas wrote, where no value stands twice in a file."""
+    begins = [*(begin for begin, _ in table.begins), len(table.numbers)]
+    if INDEX.fullmatch(column.name):
+        file = np.searchsorted(begins, table.rows, side="right")
+        return len(np.unique(file * len(column.cells) + column.codes)) == len(column.codes)
+    values = column.spread(column.reading.values)
+    if len(values) <= MOST_CATEGORIES or len(table.free) == 1 or values[0] not in (0, 1):
+        return False
+    return bool((np.diff(values) == 1)[~np.isin(table.rows[1:], begins)].all())
+
+
+def counts_visits(column: Column, group: Array) -> bool:
+    """Return whether a column numbers the rows of each episode: 1, 2, 3, in any order."""
+    values = column.spread(column.reading.values)
+    order = np.lexsort((values, group))
+    inside = np.diff(group[order]) == 0
+    first = values[order][np.append(True, ~inside)]
+    several = column.reading.kind == "number" and (inside[1:] & inside[:-1]).any()  # of two rows, 0 and 1 may be a flag
+    return bool(several and (np.diff(values[order])[inside] == 1).all() and (first == first[0]).all())
+
+
+def is_called_time(column: Column, group: Array) -> bool:
+    """Return whether a column of numbers is called a time and has no number twice in an episode."""
+    called = TIMES.search(folded(column.name).replace("_", " ")) is not None and column.reading.kind == "number"
+    return called and len(np.unique(group * len(column.cells) + column.codes)) == len(group) > group.max() + 1
+
+
+def seconds_of_day(column: Column) -> Array | None:
+    """The times of the day in a column, such as 14:30; None if it holds anything else."""
+    texts = [None if one is None else f"1970-01-01 {one}" for one in column.cells]
+    found = meaning(texts, column.weight, {"kind": "time"})
+    clocks = all(":" in str(one) for one in column.cells if one is not None)
+    return column.spread(found.values) if clocks and not found.bad and not column.gaps.all() else None
+
+
+def changes(column: Column, group: Array) -> int:
+    """Count how often a column changes within an episode."""
+    order = np.argsort(group, kind="stable")
+    return int(((np.diff(column.codes[order]) != 0) & (np.diff(group[order]) == 0)).sum())
+
+
+def may_be_ids(column: Column) -> bool:
+    """Say whether all numbers of a column are whole and long; zeros at the front make a number long, too."""
+    values, there = column.reading.values, np.isfinite(column.reading.values)
+    zeros = [isinstance(one, str) and re.fullmatch("0[0-9]{4,}", one) is not None for one in column.cells]
+    return column.reading.kind == "number" and bool(((values % 1 == 0) & (zeros | (values >= LEAST_ID)))[there].all())
+
+
+def names_episodes(column: Column, group: Array) -> float:
+    """The episodes for each value of a column that looks like an id, one in each episode and many in all; else 0."""
+    codes = column.reading.kind == "text" and all(one is None or CODE.fullmatch(str(one)) for one in column.cells)
+    if "kind" in column.known or not (codes or may_be_ids(column)):  # an earlier table may have settled what it is
+        return 0
+    there = ~column.gaps
+    ids, episodes = column.codes[there], group[there]
+    n_ids, n_episodes = len(np.unique(ids)), len(np.unique(episodes))
+    one_each = len(np.unique(episodes * len(column.cells) + ids)) == n_episodes < len(ids)
+    return n_episodes / n_ids if one_each and n_ids > max(MOST_CATEGORIES, LEAST_IDS * n_episodes) else 0
+
+
+def says_the_same(column: Column, other: Column) -> bool:
+    """Say whether each cell of a column stands beside one cell of the other only, and the other way round."""
+    n_rows, n_cells, n_others = len(column.codes), np.count_nonzero(column.weight), np.count_nonzero(other.weight)
+    if n_rows <= MOST_CATEGORIES or not 1 < n_cells == n_others <= n_rows / 2:
+        return False
+    return len(np.unique(column.codes * len(other.cells) + other.codes)) == n_cells
