@@ -73,7 +73,9 @@ def test_values_that_a_model_was_fitted_with_are_asked_for(logs: dict[str, str],
     source, model, named = str(tmp_path / "log.parquet"), str(tmp_path / "m"), ["--column", "indices=hashes"]
     settings = ["--method", "TDC", "--gamma", "0.9", "--quiet"]
     assert main(["fit", source, "--out", model, *named, "--column", "values=sizes", *settings]) == 0
-    assert main(["predict", model, source, *named]) == 2
+    assert main(["predict", model, source]) == 0  # it remembers how the columns were called
+    pq.write_table(table.rename_columns({"sizes": "weights"}), tmp_path / "other.parquet")
+    assert main(["predict", model, str(tmp_path / "other.parquet")]) == 2
     assert main(["shard", source, "--out", str(tmp_path / "shards"), *named, "--column", "values=sizes"]) == 0
     assert main(["predict", model, str(tmp_path / "shards"), "--quiet"]) == 0
     assert "name it with --column values=NAME" in capsys.readouterr().err

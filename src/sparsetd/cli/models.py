@@ -300,8 +300,9 @@ def predict(args: Namespace) -> Outcome:
 
     One line per row of the log, in its order: its number, its episode (where the log has them) and
     the value of its state, or one value per action, if the model was fitted with --target. The
-    observed columns must be those of the fit, by name, in any order; no others are needed. A file
-    of 'sparsetd improve' gives the advised action and the probability of every action instead.
+    observed columns must be those of the fit, by name, in any order; no others are needed, and what
+    --column named for the fit need not be named again. A file of 'sparsetd improve' gives the
+    advised action and the probability of every action instead.
 
     examples:
       sparsetd predict model.sparsetd log.parquet > values.csv

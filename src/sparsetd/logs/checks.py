@@ -224,6 +224,8 @@ def flags(name: str, values: Any | None, n: int) -> Mask:
     """A column of booleans (or 0 and 1); None means all False."""
     if values is None:
         return np.zeros(n, dtype=bool)
+    if isinstance(values, np.ndarray) and values.dtype == bool and values.shape == (n,):
+        return np.array(values)
     array = column(name, values, n)
     refuse(name, (array != 0) & (array != 1), array, "true or false (1 or 0)", "turn the column into 0 and 1")
     return array.astype(bool)
@@ -342,6 +344,8 @@ def array_of(name: str, column: Any) -> Array:
 
     Lists of memory that are mixed or of different lengths stay lists, to be named in an error.
     """
+    if type(column) is np.ndarray and column.dtype.kind in "biuf":
+        return column
     if isinstance(column, (pa.Array, pa.ChunkedArray)):
         return _from_arrow(name, column)
     if hasattr(column, "toarray"):
