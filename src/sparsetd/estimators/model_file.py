@@ -14,6 +14,7 @@ import json
 import os
 from collections.abc import Mapping
 from copy import copy
+from dataclasses import fields, is_dataclass
 from importlib import import_module
 from importlib.metadata import version
 from typing import Any
@@ -27,7 +28,7 @@ from sparsetd._tools.progress import say
 from sparsetd.estimators.plausible import Watch
 from sparsetd.estimators.validation import check_parameters
 from sparsetd.estimators.value_function import ValueFunction
-from sparsetd.solvers.state import Places, StreamState, Totals, fits
+from sparsetd.solvers.state import Places, StreamState, Totals
 from sparsetd.solvers.units import Units
 from sparsetd.storage import container
 from sparsetd.storage.atomic import replace_file
@@ -360,3 +361,20 @@ def _continue(model: Any, state: Any) -> None:
     if not fitting:
         raise CorruptFileError("the state of its solver does not fit its settings.")
     model._state, model._last = state, state.primal[-1].astype(np.float64)
+
+
+def fits(state: Any, one: Any, two: Any, n_features: int) -> bool:
+    """Whether a state from a file has the kinds and shapes of n features, told by fresh states of one and two of them.
+
+    Compiled code does not check bounds: nothing that fails here may reach it.
+    """
+    if type(state) is not type(one):
+        return False
+    if isinstance(one, np.ndarray):
+        shape = tuple(a if a == b else n_features for a, b in zip(one.shape, two.shape, strict=True))
+        return bool(state.shape == shape and state.dtype == one.dtype and state.flags.forc)
+    if is_dataclass(one):
+        state, one, two = ({f.name: getattr(v, f.name) for f in fields(one)} for v in (state, one, two))
+    if isinstance(one, dict):
+        return state.keys() == one.keys() and all(fits(state[k], one[k], two[k], n_features) for k in one)
+    return True

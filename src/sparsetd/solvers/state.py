@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -49,7 +49,7 @@ class Places:
 
     @classmethod
     def none(cls, n_features: int = 0) -> Places:
-        """Places for so many features, of which none is taken."""
+        """Places for so many features; all are free."""
         return cls(np.zeros((n_features, 1), np.int32), np.zeros(n_features, np.int32))
 
     def __bool__(self) -> bool:
@@ -307,20 +307,3 @@ def aligned_zeros(n_rows: int, width: int, dtype: Any = np.float64) -> Array:
     memory = np.zeros(size + per_line, dtype)
     skip = -memory.ctypes.data % 64 // memory.itemsize
     return memory[skip : skip + size].reshape(n_rows, width)
-
-
-def fits(state: Any, one: Any, two: Any, n_features: int) -> bool:
-    """Whether a state from a file has the kinds and shapes of n features, told by fresh states of one and two of them.
-
-    Compiled code does not check bounds: nothing that fails here may reach it.
-    """
-    if type(state) is not type(one):
-        return False
-    if isinstance(one, np.ndarray):
-        shape = tuple(a if a == b else n_features for a, b in zip(one.shape, two.shape, strict=True))
-        return bool(state.shape == shape and state.dtype == one.dtype and state.flags.forc)
-    if is_dataclass(one):
-        state, one, two = ({f.name: getattr(v, f.name) for f in fields(one)} for v in (state, one, two))
-    if isinstance(one, dict):
-        return state.keys() == one.keys() and all(fits(state[k], one[k], two[k], n_features) for k in one)
-    return True
