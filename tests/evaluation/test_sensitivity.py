@@ -274,6 +274,19 @@ def test_bounds_rest_on_the_fit_that_the_value_rests_on():
         assert plain.value == pytest.approx(found.policies[0].value[0], abs=1e-9)
 
 
+def test_a_certain_behaviour_leaves_nothing_to_a_cause():
+    """μ = 1: the odds of what was done are infinite, and no factor changes them."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=300)
+    log = Transitions.from_arrays(
+        x, x + rng.normal(size=300), x, action=np.ones(300, int), terminated=np.ones(300, bool),
+        behavior_prob=np.ones(300), target_prob=rng.uniform(0.2, 0.8, size=300),
+    )  # fmt: skip
+    found = sensitivity(log, gamma=GAMMA, confounding=(3.0,), features=None)
+    assert found.bounds[-1].low.value == pytest.approx(found.bounds[0].low.value, abs=1e-9)
+    assert found.bounds[-1].high.value == pytest.approx(found.bounds[0].high.value, abs=1e-9)
+
+
 def new_causes(seed, n=500, steps=8, noise=10):
     """An action that does nothing, taken more often where a cause that is new at every row pays."""
     rng = np.random.default_rng(seed)

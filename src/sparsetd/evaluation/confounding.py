@@ -139,10 +139,12 @@ class Confounded:
     ) -> tuple[Array, Array, Array, Array]:
         """W, the offset o, Y = ±r + γV(s') and whether Y ≤ q, of every row, for the value function of a fit."""
         tau, outcome = 1.0 / (1.0 + strength), sign * self.part.batch.reward + self.after @ theta
+        q = np.zeros(len(outcome))
         betas = [own.quantile(outcome, tau, near) for own in self.of_actions]
-        fitted, q = self.part.states @ np.column_stack(betas), np.zeros(len(outcome))
-        for own, of_all in zip(self.of_actions, fitted.T, strict=True):
-            q[own.rows] = of_all[own.rows]
+        if betas:
+            fitted = self.part.states @ np.column_stack(betas)
+            for own, of_all in zip(self.of_actions, fitted.T, strict=True):
+                q[own.rows] = of_all[own.rows]
         below = outcome <= q
         alpha = self.mu + (1.0 - self.mu) / strength
         beta = self.mu + strength * (1.0 - self.mu)
@@ -243,7 +245,8 @@ class OneAction:
     @classmethod
     def of(cls, states: Array, rows: Array, weight: Array) -> OneAction:
         """`most` columns are one for every twenty effective rows."""
-        return cls(states, rows, weight, int(weight.sum() ** 2 / float(weight @ weight)) // ROWS_EACH)
+        squares = float(weight @ weight)
+        return cls(states, rows, weight, int(weight.sum() ** 2 / squares) // ROWS_EACH if squares > 0 else 0)
 
     @property
     def is_thin(self) -> bool:

@@ -139,7 +139,7 @@ def ridged_without(
 def _system(A: Array, n_rows: float, penalised: Array, columns: Array, lam: float) -> tuple[Array, Array]:
     """The columns that are used at this λ, and their system."""
     free = columns[~penalised[columns]] if np.isinf(lam) else columns
-    system = A[np.ix_(free, free)] / n_rows
+    system = (A if len(free) == len(A) else A[np.ix_(free, free)]) / n_rows
     system.flat[:: len(free) + 1] += SINGULAR if np.isinf(lam) else np.where(penalised[free], lam, SINGULAR)
     return free, system
 
