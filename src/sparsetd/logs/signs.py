@@ -20,7 +20,7 @@ TOTAL_WORDS = (
     "moyenne totaal som gemiddelde totale somma media promedio soma média итого всего среднее toplam ortalama celkem "
     "průměr összesen átlag medel μέσος όρος σύνολο 合計 平均"
 )
-TOTALS = set(map(folded, TOTAL_WORDS.split()))  # the words of which the first cell of a row of totals consists
+TOTALS = set(map(folded, TOTAL_WORDS.split()))  # the first cell of a row of totals has no other words
 
 
 def no_decisions(table: Table) -> Array:
