@@ -228,10 +228,10 @@ def _begin_entries(solver: Any, state: Any, system: Any) -> dict[str, Any]:
     every = min(horizon(d), 1 << (20 if searched else 22)) if bent else horizon(d)
     line, scalar, chain = aligned_zeros(d, marks.width), np.zeros((7, 4)), np.zeros((2 * GENERATIONS, 4))
     scalar[F] = chain[0] = chain[2 * law.FIRST] = 1.0
-    _fill(line, V, vectors)
-    if shape != THIN:
-        _fill(line, R, totals)
-    line[: state.count, marks.born] = law.FIRST
+    if any(v.any() for v in (*vectors, *totals)):  # else a line is written when its coordinate is
+        _fill(line, V, vectors)
+        _fill(line, R, [] if shape == THIN else totals)
+        line[: state.count, marks.born] = law.FIRST
     if bent:
         line[special, marks.front] = factors - 1.0
     lane, slots = _constants_of_lanes(system, bent, k, n, summed, constant), _slots(k, n)
