@@ -36,7 +36,8 @@ def rows(d: int) -> tuple[Any, Any]:
     """Rows and rewards."""
     rng = np.random.default_rng(0)
     indices, values = rng.integers(0, d, N * NNZ, dtype=np.int32), rng.normal(size=N * NNZ) / np.sqrt(NNZ)
-    return sp.csr_array((values, indices, np.arange(0, N * NNZ + 1, NNZ)), shape=(N, d)), rng.normal(size=N)
+    ends = np.arange(0, N * NNZ + 1, NNZ, dtype=np.int32)  # as SciPy makes them itself
+    return sp.csr_array((values, indices, ends), shape=(N, d)), rng.normal(size=N)
 
 
 def seconds(model: Any, given: tuple[Any, Any]) -> tuple[float, float]:
