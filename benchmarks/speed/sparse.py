@@ -22,7 +22,7 @@ from sparsetd.system import Batch
 ALPHA, ETA, GAMMA = 0.01, 0.5, 0.95
 NNZ = 32
 ZEROED = (
-    "1.2 GB of lines and results have to be handed out by the system, zeroed and written once, which takes longer than "
+    "0.7 GB of lines and results have to be handed out by the system, zeroed and written once, which takes longer than "
     "the rows do"
 )
 SEARCHED = (

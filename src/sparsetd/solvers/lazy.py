@@ -209,22 +209,29 @@ def _constant(solver: Any) -> float:
     return 0.0 if solver.step_size is None or callable(solver.step_size) else float(solver.step_size)
 
 
+def _is_sized(solver: Any, system: Any) -> bool:
+    """Whether a step without thresholds asks for norms."""
+    bounded = np.isfinite(min(system.fixed.radius, system.fixed.ball))
+    return not is_bent(solver, system) and bool(solver.measures or bounded)
+
+
 def _begin_entries(solver: Any, state: Any, system: Any) -> dict[str, Any]:
     """Lines that hold the values of the dense state; features with a penalty of their own are marked in theirs."""
     special, factors = _special(state, system)
     vectors, totals = (_known(state, _stacked(*v)) for v in ((state.x, state.y), (state.totals.x, state.totals.y)))
     (k, d), n, summed, bent = state.x.shape, len(vectors), solver.average != "none", is_bent(solver, system)
-    plain = not (summed or bent or solver.measures or np.isfinite(min(system.fixed.radius, system.fixed.ball)))
-    shape, constant = WIDE if n == 4 else THIN if plain else NARROW, _constant(solver)
+    # Only steps that are set by hand for w and θ often go without an average: a shape of its own is worth it there.
+    thin = not (summed or bent or _is_sized(solver, system))
+    shape, constant = WIDE if n == 4 else THIN if thin else NARROW, _constant(solver)
     marks = law.MARKS[shape]
     searched = bent and summed and constant == 0.0 and bool(system.fixed.l1.any())
     every = min(horizon(d), 1 << (20 if searched else 22)) if bent else horizon(d)
     line, scalar, chain = aligned_zeros(d, marks.width), np.zeros((7, 4)), np.zeros((2 * GENERATIONS, 4))
     scalar[F] = chain[0] = chain[2 * law.FIRST] = 1.0
-    _fill(line, V, vectors)
-    if shape != THIN:
-        _fill(line, R, totals)
-    line[: state.count, marks.born] = law.FIRST
+    if any(v.any() for v in (*vectors, *totals)):  # else a line is written when its coordinate is
+        _fill(line, V, vectors)
+        _fill(line, R, [] if shape == THIN else totals)
+        line[: state.count, marks.born] = law.FIRST
     if bent:
         line[special, marks.front] = factors - 1.0
     lane, slots = _constants_of_lanes(system, bent, k, n, summed, constant), _slots(k, n)
@@ -281,11 +288,8 @@ def _entries_step(solver: Any, state: Any, system: Any) -> tuple[Any, tuple[Any,
     """The kernel, and what it takes after the rows and the lines."""
     lazy, fixed, s = state.lazy, system.fixed, Lines(*state.lazy["lines"])
     (shape, searched, own), bent, measured = lazy["how"], is_bent(solver, system), solver.measures
-    sized = not bent and (measured or bool(np.isfinite(fixed.radius) or np.isfinite(fixed.ball)))
-    # Only steps that are set by hand for w and θ often go without an average: a kernel of its own is worth it there.
-    averaged = solver.average != "none" or measured or bent or shape == WIDE
-    traced = system.table.lam > 0
-    kinds = Kinds(shape, traced, measured, sized, solver.extragradient, averaged, bent, searched, own)
+    sized, traced = _is_sized(solver, system), system.table.lam > 0
+    kinds = Kinds(shape, traced, measured, sized, solver.extragradient, bent, searched, own)
     bound = np.where((solver.ball == BOX) & (s.lane[law.DUAL] > 0), 1.0, np.inf)[None]
     work = (*room_for_a_step(), np.zeros((7, 4)), bound, np.zeros(12))
     return entries.stepping(kinds), (lazy["past"], work, _origin(state, s), state.record, fixed, lazy["every"])

@@ -36,15 +36,13 @@ SCRATCH = 6  # a row of `change` to take a register apart; in the other rows lan
 
 class Kinds(NamedTuple):
     """What a kernel is compiled for: the shape of a line, traces, a rule that looks at gradients, norms that somebody
-    asks for, a trial point, averages, thresholds, crossings that are searched for, thresholds that differ between
-    features."""
+    asks for, a trial point, thresholds, crossings that are searched for, thresholds that differ between features."""
 
     shape: int
     traced: bool
     measured: bool
     sized: bool
     trial: bool
-    averaged: bool
     bent: bool
     searched: bool
     own: bool
@@ -81,15 +79,15 @@ def _read(s, row, marks, kinds, drop, mark, times):
 
 
 @part
-def _write(line, row, ahead, width, averaged, change, change_sums):
-    """line += a·(what a step does to v and to R)."""
+def _write(line, row, ahead, width, change, change_sums):
+    """line += a·(what a step does to v and to R, where there is one)."""
     values, indices, lo, hi = row
     for i in range(lo, hi):
         if ahead:
             fetch_ahead(line, indices, i, (width + 4) // 8)
         j, a = np.uint64(np.uint32(indices[i])), values[i]
         store(line, j, V, load(line, j, V) + a * change)
-        if averaged:
+        if width > R:
             store(line, j, R, load(line, j, R) + a * change_sums)
 
 
@@ -255,7 +253,7 @@ def _step_linear(s, phi, about, kinds, step, room, change):
             change[q, b] = room[NEXT, i] / s.scalar[F, b]
             change[3 + q, b] = summed[b] * step * room[TRIAL, i] - change[q, b] * s.scalar[P, b]
         row = _row(phi, s, length, q, t, rate)
-        _write(s.line, row, q < 2, marks.width, kinds.averaged, load(change, q, 0), load(change, 3 + q, 0))
+        _write(s.line, row, q < 2, marks.width, load(change, q, 0), load(change, 3 + q, 0))
 
 
 @part
