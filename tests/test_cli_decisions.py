@@ -118,6 +118,14 @@ def test_one_policy_has_no_pairs(capsys, folder):
     assert "<tbody></tbody>" not in page
 
 
+def test_one_policy_by_group_is_compared_with_what_was_done(capsys, folder):
+    code, out, _ = run(capsys, "compare", "log.csv", "--target", "b=target_prob", "--by", "ill", "--report", "page.html")
+    assert code == 0
+    for text in (out, (folder / "page.html").read_text()):
+        assert "For whom? Differences to what was done" in text
+        assert "ill = 1: b" in text
+
+
 def test_what_policies_do_is_a_table_of_the_shares_of_few_actions(capsys, folder):
     words = ["--target", "now=behavior", "--target", "new=1 if ill = 1", "--report", "page.html"]
     code, out, _ = run(capsys, "compare", "log.csv", *words)
@@ -379,10 +387,6 @@ def test_a_family_of_rules_stands_beside_other_policies(capsys):
         (
             ["compare", "log.csv", "--target", "a=behavior", "--target", "b=target_prob", "--by", "room"],
             "`by` makes a group 'room = single' of one episode, which has no interval: join it to another",
-        ),
-        (
-            ["compare", "log.csv", "--target", "b=target_prob", "--by", "ill"],
-            "so it needs a second one: put --target current=behavior before yours",
         ),
         (["evaluate", "log.csv", "--lower", "0.3"], "must be a number above 0.5 and below 1, such as 0.99, not '0.3'"),
         (["sensitivity", "log.csv", "--confounding", "0.5"], "must be numbers of at least 1, separated by commas"),

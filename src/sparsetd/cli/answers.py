@@ -189,11 +189,6 @@ def compare(args: Namespace) -> Outcome:
     pairs = _pairs(args.target)
     check_page(args, *(policy for _, policy in pairs))
     targets, column = _targets(args, pairs)
-    if args.by is not None and len(pairs) == 1 and pairs[0][0]:
-        raise ValueError(
-            "--by shows the differences to the first policy within groups, so it needs a second one: put "
-            "--target current=behavior before yours to see the differences to what was done"
-        )
     log = judged_log(args, ratio=None, target_prob=column)
     say(f"comparing {len(targets)} policies" if isinstance(targets, dict) else "comparing the thresholds")
     result = judged(evaluation.compare, args, log, targets=targets, by=_groups(args, len(log)))

@@ -13,8 +13,8 @@ from sparsetd.solvers.units import OFF_CENTRE, UNEVEN, Units
 from sparsetd.system import Array, TraceCarry
 
 FEW = 2**14  # features: so many are as near in their own order as in that in which they come
-# Features at a time when all are visited: so many that a call for each part does not matter, and rows of so many numbers
-# do not begin at the same place of a page (see `apart`).
+# Features at a time when all are visited: so many that a call for each part does not matter, and rows of so many
+# numbers do not begin at the same place of a page (see `apart`).
 SWEEP = 2**15 + 40
 LAYOUT = 8  # version of the layout of lazy states: a pickle may hold another one
 EARLY = 1024  # a change of units within so many rows forgets everything learned in the bad units
