@@ -119,7 +119,9 @@ def test_one_policy_has_no_pairs(capsys, folder):
 
 
 def test_one_policy_by_group_is_compared_with_what_was_done(capsys, folder):
-    code, out, _ = run(capsys, "compare", "log.csv", "--target", "b=target_prob", "--by", "ill", "--report", "page.html")
+    code, out, _ = run(
+        capsys, "compare", "log.csv", "--target", "b=target_prob", "--by", "ill", "--report", "page.html"
+    )
     assert code == 0
     for text in (out, (folder / "page.html").read_text()):
         assert "For whom? Differences to what was done" in text

@@ -85,7 +85,7 @@ class Estimate:
         return replace(self, n_effective=n_effective)
 
     def sharing(self, share: float) -> Estimate:
-        """This estimate with an interval of whose misses sampling may cause only a share."""
+        """This estimate; sampling may cause only a share of the misses of its interval."""
         return replace(self, share=share)
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -150,7 +151,7 @@ def evaluation_of(found: Judgement, k: int = 0) -> Evaluation:
         features=_features(found, detail),
         comparisons=(Estimate.of_influence(name, *detail.few), *others, detail.robust, *detail.importance),
         fit=_fit(found, detail),
-        path=path_picture(detail.choice, log.names),
+        draw_path=partial(path_picture, detail.choice, log.names),
         convergence=convergence_picture(detail.choice.model),
         ratio_histogram=detail.histogram,
         calibration=tuple(detail.calibration),

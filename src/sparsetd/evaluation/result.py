@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import date
+from functools import cached_property
 from importlib import import_module
 from importlib.metadata import version
 from typing import Any, ClassVar
@@ -32,7 +33,7 @@ RENAMED = {
     "modelled": "behavior_modelled",
     "bellman": "bellman_error",
 }
-TOLD_APART = ("estimate", "overlap", "support")
+TOLD_APART = ("estimate", "overlap", "support", "draw_path")
 ASSUMPTIONS = (
     "The interval holds if the assumptions do (docs/assumptions.md). No log can check the most important one: every "
     "cause of both the action and the outcome was recorded."
@@ -197,7 +198,7 @@ class Evaluation(Decision):
     warnings: tuple[Caution, ...] = ()
     behavior_policy: str | None = None
     fit: str = ""
-    path: Mapping[str, Any] | None = None
+    draw_path: Callable[[], Mapping[str, Any] | None] | None = field(default=None, repr=False, compare=False)
     convergence: Mapping[str, Any] | None = None
     ratio_histogram: Mapping[str, Any] | None = None
     calibration: tuple[Mapping[str, Any], ...] = ()
@@ -206,6 +207,11 @@ class Evaluation(Decision):
     robustness: Robustness | None = None
     columns: tuple[Column, ...] = ()
     _page = "page:evaluation"
+
+    @cached_property
+    def path(self) -> Mapping[str, Any] | None:
+        """The weights along the penalties, for a picture; it is computed when it is first asked for."""
+        return None if self.draw_path is None else self.draw_path()
 
     @property
     def value(self) -> float:
@@ -233,6 +239,7 @@ class Evaluation(Decision):
             "effective_rows": self.support.effective_rows,
             "negative_share": self.support.negative,
             **vars(self.overlap),
+            "path": self.path,
             "assumptions": ASSUMPTIONS,
         }
         return dict(plain(found))

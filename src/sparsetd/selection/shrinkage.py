@@ -29,7 +29,8 @@ from functools import cached_property
 
 import numpy as np
 from scipy.linalg.lapack import dgecon, dgetrf, dgetrs
-from scipy.stats import foldnorm
+from scipy.optimize import brentq
+from scipy.special import ndtr, ndtri
 
 from sparsetd.solvers.saddle import inverse_root
 from sparsetd.system import Array
@@ -171,4 +172,9 @@ def widening(move: float, error: float, level: float = 0.95) -> float:
     """
     if not (0 < move < np.inf and 0 < error < np.inf):
         return 1.0
-    return float(foldnorm.ppf(level, move / error) / foldnorm.ppf(level, 0.0))
+    apart, usual = move / error, float(ndtri(0.5 + level / 2))
+
+    def left(reach: float) -> float:
+        return float(ndtr(reach - apart) - ndtr(-reach - apart) - level)
+
+    return float(brentq(left, 0.0, usual + apart + 1.0)) / usual
