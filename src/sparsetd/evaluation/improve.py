@@ -167,8 +167,8 @@ class Improvement(Decision, Split):
         signed = Numbers.of([value, *ends]).signed
         found = f"{signed(value)} ({percent(self.level)} interval {' to '.join(map(signed, ends))})"
         n, times = self.evaluation.overlap.n_episodes, len(self.splits)
-        start = f"Learnt from {self.n_learnt} episodes and tested once on {n} others, the proposed policy differs from "
-        start += f"what was done by {found}{f', the median of {times} such splits' if times > 1 else ''}."
+        start = f"Learnt from {self.n_learnt:,} episodes and tested once on {n:,} others, the proposed policy differs "
+        start += f"from what was done by {found}{f', the median of {times} such splits' if times > 1 else ''}."
         against = self.against()
         if against:
             return f"{start} It is not recommended: {against}."
