@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sparsetd import LSTD, ROTD, TD, TDC, LinearTD, sweep
+from sparsetd import LSTD, ROTD, TD, TDC, LinearTD, operators, penalties, solvers, sweep
 from sparsetd.control import GreedyGQ, Rule, online
+from sparsetd.estimators import BaseTD
 from sparsetd.metrics import exact_mspbe, exact_neu, exact_rmspbe, mspbe, neu, rmspbe, value_error
 from sparsetd.problems import random_mdp, random_walk, star
 from sparsetd.sweeps import Control
@@ -225,3 +226,26 @@ def test_control_runs_are_those_of_online():
     assert row["curve"] == [e.total for e in episodes]
     assert row["steps"] == np.mean([e.steps for e in episodes[-2:]])
     assert table.best()[0]["step_size"] == 0.5
+
+
+class Own(BaseTD):
+    """A method of one's own, whose code is edited between two sweeps."""
+
+    step_size: float = 0.1
+    table = staticmethod(operators.td)
+
+    def triple(self):
+        return self.table(), penalties.L1(0.0), solvers.Stochastic(step_size=self.step_size)
+
+
+def test_a_method_whose_code_was_edited_is_run_again(tmp_path, monkeypatch):
+    how = {"n_runs": 1, "n_rows": 200, "n_jobs": 1, "out": tmp_path}
+    sweep(Own(gamma=0.9), {"step_size": [0.1]}, random_walk(), **how)
+    monkeypatch.setattr(Own, "table", staticmethod(operators.gtd2))
+    edited = sweep(Own(gamma=0.9), {"step_size": [0.1]}, random_walk(), **how)
+    assert edited.rows == sweep(Own(gamma=0.9), {"step_size": [0.1]}, random_walk(), **(how | {"out": None})).rows
+
+
+def test_a_setting_that_no_file_can_hold_says_to_leave_out_away(tmp_path):
+    with pytest.raises(TypeError, match="leave `out` away"):
+        sweep(TDC(), {"step_size": [lambda _: 0.1]}, random_walk(), n_rows=50, n_jobs=1, out=tmp_path)

@@ -75,7 +75,8 @@ def test_an_edge_that_is_no_better_than_the_inside_is_not_told():
 
 
 def test_a_sweep_in_which_all_diverged_has_no_best_edge():
-    assert made(values={("a", s, 1): [np.nan] for s in (0.1, 1.0)}).edges() == []
+    said = made(values={("a", s, 1): [np.nan] for s in (0.1, 1.0)}).edges()
+    assert said == ["a diverged in some run of every setting: try other values."]
 
 
 def test_sensitivity_shows_each_value_with_the_others_at_their_best():
@@ -144,3 +145,20 @@ def test_a_setting_that_diverged_is_marked_at_the_upper_edge():
     assert [[1.0, 1.0]] in marks
     assert [[0.1, 1.0]] in marks
     assert [line.get_label() for line in ax.get_lines()] == ["a", "b"]
+
+
+def test_words_of_a_grid_are_lines_across() -> None:
+    rows = [{"method": "TDC", "step_size": s, "seed": 0, "rmspbe": m, "status": "finished", "curve": []}
+            for s, m in (("auto", 0.1), (0.3, 0.2), (1.0, 0.3))]  # fmt: skip
+    ax = Sweep(rows, ("step_size",), ("rmspbe",)).plot("step_size")
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert labels == ["TDC", "TDC, auto"]
+    assert ax.lines[1].get_ydata()[0] == 0.1
+
+
+def test_a_method_that_always_diverged_is_not_drawn() -> None:
+    rows = [{"method": "TD", "step_size": s, "seed": 0, "rmspbe": 1e9, "status": "diverged", "curve": []}
+            for s in (0.3, 3.0)]  # fmt: skip
+    table = Sweep(rows, ("step_size",), ("rmspbe",))
+    with pytest.raises(ValueError, match="every setting diverged"):
+        table.plot("step_size")

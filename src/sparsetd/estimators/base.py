@@ -298,7 +298,10 @@ class BaseTD(RegressorMixin, BaseEstimator):
             phi_next, gammas = following(phi, views), np.where(np.append(begins[1:], True), 0.0, gammas)
         else:
             plain = validation.is_plain(self, X_next)
-            phi_next = X_next if plain else validate_data(self, X_next, reset=False, **ROWS)
+            try:
+                phi_next = X_next if plain else validate_data(self, X_next, reset=False, **ROWS)
+            except ValueError as wrong:  # scikit-learn calls whatever it checks X
+                raise ValueError(f"X_next does not fit X: {wrong}") from None
             if ahead:
                 check_finite("X_next", phi_next)
             if phi_next.shape[0] != n:
@@ -421,9 +424,10 @@ class BaseTD(RegressorMixin, BaseEstimator):
     def _advice(self, penalty: Any) -> str:
         """Advice after a fit that ended badly, as the end of a sentence about the method; or nothing."""
         if self.status_ == "diverged":
+            others = [name for name in ("TDC", "GTD2", "ROTD", "SparseTD") if name != type(self).__name__]
             return (
                 f"diverged after {self.n_iter_} rows and stopped there; try a smaller step_size, features of smaller "
-                "norm, or a method that converges off-policy (TDC, GTD2, ROTD, SparseTD)"
+                f"norm, or another method that converges off-policy ({', '.join(others)})"
             )
         if self.support_.any() or isinstance(penalty, Ridge) or not getattr(penalty, "rho_theta", 0.0) > 0:
             return ""

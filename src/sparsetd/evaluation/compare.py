@@ -142,7 +142,8 @@ class Comparison(Decision):
 
     def to_done(self, name: str) -> tuple[float, float]:
         """The interval of a policy's difference to what was done; those of all policies hold at once."""
-        each = 1 - (1 - self.values.level) / len(self.values)
+        others = sum(e.difference.standard_error > 0 for e in self.evaluations.values())  # what was done is no other
+        each = 1 - (1 - self.values.level) / max(others, 1)
         return self.evaluations[name].difference.interval(each)
 
     @property

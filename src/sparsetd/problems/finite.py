@@ -160,10 +160,11 @@ class FiniteMDP:
             raise ValueError("the behaviour has several stationary distributions: pass the one you mean as weights=")
         return np.asarray(np.where(xi > 1e-14, xi, 0.0) / xi[xi > 1e-14].sum())
 
-    def sample(self, n: int, rng: np.random.Generator, *, importance_sampled: bool = False) -> Batch:
+    def sample(self, n: int, rng: int | np.random.Generator, *, importance_sampled: bool = False) -> Batch:
         """n independent rows: s ~ ξ, then the target's transition, or the behaviour's with its ratio π/μ."""
         _check_count(n)
         cumulative = cumulative_outcomes(self, self.behavior if importance_sampled else self.target)
+        rng = np.random.default_rng(rng)
         states, outcomes = rng.choice(self.n_states, size=n, p=self.xi), np.empty(n, dtype=np.intp)
         uniform = rng.random(n)
         for s in np.unique(states):
@@ -171,9 +172,10 @@ class FiniteMDP:
             outcomes[here] = np.searchsorted(cumulative[s], uniform[here], side="right")
         return transition_batch(self, states, outcomes, np.ones(n, dtype=bool), importance_sampled)
 
-    def trajectory(self, n: int, rng: np.random.Generator, *, horizon: int | None = None) -> Batch:
+    def trajectory(self, n: int, rng: int | np.random.Generator, *, horizon: int | None = None) -> Batch:
         """n consecutive rows of the behaviour with ratios π/μ; an episode longer than `horizon` is truncated."""
-        return transition_batch(self, *behavior_path(self, n, rng, horizon), importance_sampled=True)
+        path = behavior_path(self, n, np.random.default_rng(rng), horizon)
+        return transition_batch(self, *path, importance_sampled=True)
 
 
 def checked_fields(mdp: FiniteMDP) -> dict[str, Array | float]:

@@ -171,7 +171,7 @@ def basis_rows(n: int, basis: Basis) -> Array:
 
 
 def random_mdp(
-    rng: np.random.Generator,
+    rng: int | np.random.Generator,
     n_states: int = 20,
     n_features: int = 30,
     n_relevant: int = 5,
@@ -207,6 +207,7 @@ def random_mdp(
         raise ValueError(f"n_relevant={n_relevant} is not between 0 and n_features={n_features}")
     if not 1 <= branching <= n_states:
         raise ValueError(f"branching={branching} is not between 1 and n_states={n_states}")
+    rng = np.random.default_rng(rng)
     P = garnet(rng, n_states, n_actions, branching)
     behavior, other = rng.dirichlet(np.full(n_actions, 2.0), size=(2, n_states))
     behavior = 0.9 * behavior + 0.1 / n_actions  # ratios stay below 10 n_actions

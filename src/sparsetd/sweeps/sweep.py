@@ -52,7 +52,8 @@ def sweep(
     data : Batch, FiniteMDP or Control
         A log (`featurize` makes its rows): all settings share its rows, and with several seeds its episodes are drawn
         with replacement. A finite problem: seed s stands for the rows of `problem.trajectory(n_rows, default_rng(s))`,
-        and the metrics are exact. A `Control` task: one run of online control for every setting and seed.
+        and the metrics are exact; without `coef_init` an estimator starts at the `theta0` of the problem. A `Control`
+        task: one run of online control for every setting and seed.
     n_runs, random_state : int
         Runs of every setting, with the seeds random_state, random_state + 1 …
     metric : {"rmspbe", "mspbe", "neu", "value_error"} or dict from names to functions of the fitted model
@@ -135,7 +136,15 @@ def _piece(task: Any, settings: list[Setting], seed: int, number: int) -> tuple[
 
 
 def _keys(task: Task, settings: list[Setting], pieces: list[Piece], numbers: str) -> list[str]:
-    """A key for every piece: the data, the learners with all of their values, the seed, and the kind of numbers."""
+    """A key for every piece: the data, the learners with all of their values, the seed, and the kind of numbers.
+
+    An estimator enters with what it is made of too: the code of one's own may have been edited since.
+    """
     data = key_of(task.description(settings[0]), numbers)
-    learners = [key_of(s.method, s.values, s.learner) for s in settings]
+    made = [s.learner.triple() if hasattr(s.learner, "triple") else None for s in settings]
+    try:
+        learners = [key_of(s.method, s.values, s.learner, parts) for s, parts in zip(settings, made, strict=True)]
+    except TypeError as problem:
+        said = f"A sweep with `out` keeps its settings in files, and {problem}"
+        raise TypeError(f"{said} Or leave `out` away.") from None
     return [key_of(data, seed, [learners[k] for k in part]) for seed, part in pieces]

@@ -86,29 +86,36 @@ class Sweep(Framed):
     def edges(self, by: str | None = None) -> list[str]:
         """A sentence for each parameter whose best value is the first or the last of its grid: it may go on there.
 
-        Nothing is said where the parameter can have no value beyond, such as λ above 1.
+        Nothing is said where the parameter can have no value beyond, such as λ above 1. A method that diverged at
+        every setting has a sentence of its own.
         """
         found: dict[tuple[str, str, float], list[str]] = {}
-        means = self.means(by)
+        means, lost = self.means(by), list[str]()
         for best in _best_of(means, "method", self._metric(by)):
+            if not np.isfinite(best["mean"]):
+                lost.append(f"{best['method']} diverged in some run of every setting: try other values.")
             own = [m for m in means if m["method"] == best["method"]]
             for name in self.parameters if np.isfinite(best["mean"]) else ():
                 alone = all(m.get(name) == best.get(name) for m in own if m["mean"] == best["mean"])
                 end = _end(name, best.get(name), [m.get(name) for m in own]) if alone else ""
                 if end:
                     found.setdefault((name, end, best[name]), []).append(best["method"])
-        return [_beyond(methods, *where) for where, methods in found.items()]
+        return [*(_beyond(methods, *where) for where, methods in found.items()), *lost]
 
     def plot(self, parameter: str, by: str | None = None, ax: Any = None) -> Any:
         """Sensitivity: the metric against one parameter, the others at their best for each of its values.
 
-        Bands are 95 % confidence intervals of the mean over seeds. A cross at the upper edge marks a
-        setting that diverged in some run.
+        Bands are 95 % confidence intervals of the mean over seeds; for a quantity that is never negative they are
+        symmetric in its logarithm. A cross at the upper edge marks a setting that diverged in some run. A value that
+        is no number, such as "auto", is a dashed line across.
         """
         if parameter not in self.parameters:
             raise ValueError(f"{parameter!r} is not in the grid: choose from {', '.join(self.parameters)}")
         ax, name = draw.axes(ax), self._metric(by)
-        numbers = [m for m in self.means(by) if isinstance(m.get(parameter), (int, float))]
+        means = self.means(by)
+        numbers = [m for m in means if isinstance(m.get(parameter), (int, float))]
+        if not any(np.isfinite(m["mean"]) for m in means if parameter in m):
+            raise ValueError("every setting diverged in some run, so there is nothing to draw: try other values")
         for method, group in groupby(numbers, itemgetter("method")):
             each_value = _best_of(sorted(group, key=lambda m: m[parameter]), parameter, name)
             drawn = [m for m in each_value if np.isfinite(m["mean"])]
@@ -118,6 +125,11 @@ class Sweep(Framed):
             ax.scatter(
                 lost, [1.0] * len(lost), marker="x", color=colour, clip_on=False, transform=ax.get_xaxis_transform()
             )
+        words = [m for m in means if parameter in m and m not in numbers]
+        for method, group in groupby(words, itemgetter("method")):
+            for row in _best_of(sorted(group, key=lambda m: str(m[parameter])), parameter, name):
+                if np.isfinite(row["mean"]):
+                    ax.axhline(row["mean"], ls="--", color=f"C{len(ax.lines)}", label=f"{method}, {row[parameter]}")
         _finish(ax, parameter, name, [m[parameter] for m in numbers])
         return ax
 
