@@ -106,6 +106,25 @@ def test_fit_and_predict_give_the_values_of_the_dense_log(logs, name: str, tmp_p
     capsys.readouterr()
 
 
+def test_a_model_refuses_hashes_that_none_of_its_features_has(tmp_path: Path, capsys) -> None:
+    rng, n, model = np.random.default_rng(1), 300, str(tmp_path / "m.sparsetd")
+    known = rng.integers(0, 60, (n, 3))
+    for name, hashes in {"known": known, "others": known + 100}.items():
+        lists = {"h": hashes.tolist(), "v": np.ones((n, 3)).tolist()}
+        rows = pa.table({**lists, "uid": np.repeat(np.arange(n // 3), 3), "clicked": rng.random(n)})
+        pq.write_table(rows, tmp_path / f"{name}.parquet")
+    roles = [f"--column={role}" for role in ("indices=h", "values=v", "episode=uid", "reward=clicked")]
+    source, folder = str(tmp_path / "known.parquet"), str(tmp_path / "shards")
+    assert main(["shard", source, "--out", folder, *roles, "--n-features", "64"]) == 0
+    assert main(["fit", folder, "--method", "TD", "--out", model]) == 0
+    assert "no row is marked as terminated" in capsys.readouterr().err
+    assert main(["predict", model, source]) == 0  # the roles that were named for the shards are known
+    assert main(["fit", source, "--init", model, "--out", str(tmp_path / "n.sparsetd")]) == 0  # and so is the width
+    capsys.readouterr()
+    assert main(["predict", model, str(tmp_path / "others.parquet")]) == 2
+    assert "outside 0 … 63" in capsys.readouterr().err
+
+
 def test_a_fold_is_remembered_by_the_model(logs, tmp_path: Path, capsys) -> None:
     model, settings = str(tmp_path / "m"), ["--method", "LSTD", "--gamma", "0.9", "--features", "raw", "--quiet"]
     assert main(["fit", logs["folder"], "--out", model, "--buckets", "5", *settings]) == 0

@@ -156,12 +156,12 @@ def fit(args: Namespace) -> Outcome:
     model = _unfitted(args.features, log, estimator) if earlier is None else earlier
     _refuse_too_many(estimator, log)
     say(f"fitting {type(estimator).__name__} to {f'{len(log):,} transitions' if whole else f'{len(parts)} shards'}")
-    if whole:
-        _tell_of_cut_episodes(log)
+    _tell_of_ends(log, whole)
     _learn(model, log if whole else parts, policy, args.checkpoint, earlier is not None)
     model.policy_ = None  # a function cannot be kept in a file; the action values can
     notes = {"log": args.log, "gamma": estimator.gamma, "policy": args.target or "", "init": args.init or ""}
-    notes |= {"columns": args.column, "values": args.column.get("values")}
+    named = _named_for_later(args, log)
+    notes |= {"columns": named, "values": named.get("values")}
     model_file.save(model, args.out, notes=notes)
     if args.export is not None:
         _export(model, args.export, notes)
@@ -187,8 +187,24 @@ def _unfitted(kind: str | None, log: Any, estimator: Any) -> Any:
     return ValueFunction(maps[kind or ("raw" if issparse(log.observation) else "standard")](), estimator)
 
 
-def _tell_of_cut_episodes(log: Any) -> None:
-    if log.truncated.any():
+def _named_for_later(args: Namespace, log: Any) -> dict[str, Any]:
+    """The columns by role that another log needs for this model, with the width of sparse rows: other hashes are none
+    of its features."""
+    if not issparse(log.observation):
+        return dict(args.column)
+    known = manifest_of(args.log)["columns"].items()
+    named = {**{role: name for role, name in known if name}, **args.column}
+    return named if named.get("buckets") else {**named, "n_features": log.observation.shape[1]}
+
+
+def _tell_of_ends(log: Any, whole: bool) -> None:
+    """Say what becomes of episodes that were cut; of a log in shards the first one is at hand."""
+    if not log.terminated.any():
+        say(
+            "no row is marked as terminated, so every episode counts as going on after its last row: name the column "
+            "that says where one ended (--column terminated=NAME) if there is any"
+        )
+    if whole and log.truncated.any():
         say(
             f"{log.truncated.sum():,} of {log.n_episodes:,} episodes were cut: unless columns hold the successors of "
             f"their last rows, these are left out, and ends seem {log.truncated.sum() / len(log):.1%} more frequent"

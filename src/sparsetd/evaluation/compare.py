@@ -131,8 +131,11 @@ class Comparison(Decision):
         elif len(self.best_set) == 1:
             found = self._listed(self.best_set)
             found = found[0].upper() + found[1:] if self.thresholds else found
-            found = f"{found} is the best of these policies, beyond chance and if the assumptions hold."
-            found += "" if self.better else f" {NO_GAIN}"
+            if self.best_set[0] in self.unjudged:
+                found = f"{found} has the highest value of these policies."
+            else:
+                found = f"{found} is the best of these policies, beyond chance and if the assumptions hold."
+                found += "" if self.better else f" {NO_GAIN}"
         else:
             others = "." if len(self.best_set) == len(self.values) else "; the others are worse beyond chance."
             found = f"The log cannot tell which of {self._listed(self.best_set)} is best{others}"
