@@ -171,6 +171,24 @@ def test_no_bound_lies_below_what_the_rewards_allow():
     assert found.bounds[-1].low.value >= 0.0
 
 
+def test_chance_does_not_lead_beyond_what_the_rewards_allow_either():
+    log, policy = few_rows(0, 2, 6)
+    found = sensitivity(log, policy, gamma=0.99, confounding=[1.01, 3.0, 10.0])
+    plain, slight, *_, strong = found.bounds
+    alone = strong.low.interval(0.95), strong.high.interval(0.95)
+    assert alone[0][0] < 0.0 or alone[1][1] > 1.0
+    least, most = strong.interval(0.95)
+    assert min(0.0, plain.interval(0.95)[0]) <= least <= strong.low.value
+    assert strong.high.value <= most <= max(1.0, plain.interval(0.95)[1])
+    done = found.evaluation.behavior.interval(0.95)
+    low, high = strong.difference(0.95)
+    assert low >= min(-done[1], plain.difference(0.95)[0])
+    assert high <= max(1.0 - done[0], plain.difference(0.95)[1])
+    assert "that rewards like the logged ones allow" in found.sentence()
+    assert not slight.is_cut(0.95)
+    assert "rewards" not in sensitivity(LOG, policy_of(TABLE), gamma=GAMMA, confounding=[1.1]).sentence()
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_bounds_widen_with_the_strength_whatever_the_fit(seed):
     log, policy = few_rows(seed, 4, 12)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sparsetd.evaluation.cautions import Caution
-from sparsetd.evaluation.confounding import Kind, crossing
+from sparsetd.evaluation.confounding import Ends, Kind, crossing
 from sparsetd.evaluation.estimate import Estimate, minus
 from sparsetd.evaluation.evaluate import evaluation_of
 from sparsetd.evaluation.evaluator import confounded, judge
@@ -23,24 +23,43 @@ KINDS: dict[str, str] = {
     "first": "an unrecorded cause of the first decision alone",
     "persistent": "an unrecorded trait that lasts over all decisions of a cluster",
 }
+ANYTHING: Ends = (-np.inf, np.inf)
+CUT = (
+    " Where chance and such a cause could explain any value, an end is the least or the greatest return that rewards "
+    "like the logged ones allow."
+)
 
 
 @dataclass(frozen=True)
 class Bound:
-    """At one Γ: the lowest and highest value of the policy and of its difference to the logged behaviour."""
+    """At one Γ: the lowest and highest value of the policy and of its difference to the logged behaviour.
+
+    Intervals end at the `possible` values and differences: those that rewards like the logged ones allow.
+    """
 
     confounding: float
     low: Estimate
     high: Estimate
     difference_low: Estimate
     difference_high: Estimate
+    possible: tuple[Ends, Ends] = (ANYTHING, ANYTHING)
 
-    def interval(self, level: float) -> tuple[float, float]:
+    def interval(self, level: float) -> Ends:
         """From the lower end of the lowest value to the upper end of the highest: bounds and chance together."""
-        return self.low.interval(level)[0], self.high.interval(level)[1]
+        return _within(self.low.interval(level)[0], self.high.interval(level)[1], self.possible[0])
 
-    def difference(self, level: float) -> tuple[float, float]:
-        return self.difference_low.interval(level)[0], self.difference_high.interval(level)[1]
+    def difference(self, level: float) -> Ends:
+        return _within(
+            self.difference_low.interval(level)[0], self.difference_high.interval(level)[1], self.possible[1]
+        )
+
+    def is_cut(self, level: float) -> bool:
+        """Whether an end is what the rewards allow, so that chance and the cause alone would lead further."""
+        return bool(np.equal((self.interval(level), self.difference(level)), self.possible).any())
+
+
+def _within(low: float, high: float, ends: Ends) -> Ends:
+    return max(low, ends[0]), min(high, ends[1])
 
 
 @dataclass(frozen=True, repr=False)
@@ -120,9 +139,10 @@ class Sensitivity(Decision):
             found += ". Chance alone may explain the difference, even without such a cause"
         elif self.undecided is not None:
             found += f". Together with chance this begins at Γ = {self.undecided:.2f}"
+        cut = CUT if any(b.is_cut(self.level) for b in self.bounds) else ""
         return (
             f"{found}. Γ is the factor by which {KINDS[self.kind]} changes the odds of the logged action: Γ = 2 "
-            "doubles or halves them (the marginal sensitivity model; Tan, 2006)."
+            f"doubles or halves them (the marginal sensitivity model; Tan, 2006).{cut}"
         )
 
 
@@ -190,10 +210,12 @@ def sensitivity(
     if rows is None and not own.sample_mean:
         raise ValueError("Confounding changes the behaviour's probabilities: log `behavior_prob`, or actions.")
     bounds: list[Bound] = []
+    limits = own.facts.possible()
+    done = Estimate.of_influence("", *found.logged.value).interval(level)
     for strength in strengths:
         ends = []
         for sign in (1.0, -1.0):
-            end = own.value if rows is None else rows.bound(own.value, strength, kind, sign, own.facts.possible())
+            end = own.value if rows is None else rows.bound(own.value, strength, kind, sign, limits)
             gain = minus(end, found.logged.value)  # no confounding touches what the log earned
             ends.append(tuple(Estimate.of_influence("bound", *each).sharing(own.share) for each in (end, gain)))
         low, high = ends
@@ -201,5 +223,16 @@ def sensitivity(
             before = bounds[-1]
             low = low if low[0].value < before.low.value else (before.low, before.difference_low)
             high = high if high[0].value > before.high.value else (before.high, before.difference_high)
-        bounds.append(Bound(strength, low[0], high[0], low[1], high[1]))
+        possible = _possible(limits, done, bounds[0], level) if bounds else (ANYTHING, ANYTHING)
+        bounds.append(Bound(strength, low[0], high[0], low[1], high[1], possible))
     return Sensitivity(tuple(bounds), level, evaluation_of(found), kind)
+
+
+def _possible(limits: Ends, done: Ends, plain: Bound, level: float) -> tuple[Ends, Ends]:
+    """The ends of what a policy can be worth, and of its difference to a value between the ends of what was `done`.
+
+    No range is narrower than the `plain` one, which is what `evaluate` says.
+    """
+    gains = limits[0] - done[1], limits[1] - done[0]
+    pairs = (limits, plain.interval(level)), (gains, plain.difference(level))
+    return tuple((min(a[0], b[0]), max(a[1], b[1])) for a, b in pairs)  # type: ignore[return-value]
