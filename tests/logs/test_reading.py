@@ -427,3 +427,9 @@ def test_minari_round_trip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert t.truncated.nonzero()[0].tolist() == [5]
     with pytest.raises(ValueError, match="no local Minari dataset"):
         read("minari:absent/data-v0")
+
+
+def test_what_a_spreadsheet_calls_missing_is_missing_in_a_log_of_text_too(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("obs_x,next_obs_x,reward,terminated\n1,#N/A,0,1\n2,NIL,1,1\n")
+    assert read(path).next_observation.tolist() == [[1.0], [2.0]]

@@ -350,10 +350,10 @@ def fragile(e: Evidence) -> Finding:
 @rule
 def repeated_episodes(e: Evidence) -> Finding:
     """Episodes are in the log twice."""
-    if e.digests is None or (sentence := next(suspicions.copied(e.digests), None)) is None:
+    if e.digests is None or (facts := suspicions.copied(e.digests)) is None:
         return None
     few = len(np.unique(e.digests[0])) > (1 - MANY_COPIES) * e.digests.shape[1]
-    return "amber" if few else "red", {"found": _capital(sentence)}
+    return "amber" if few else "red", {"found": _capital(suspicions.sentence("repeated_episodes", facts))}
 
 
 @rule
@@ -401,13 +401,9 @@ def suspected_in(log: Transitions, estimated: bool) -> dict[str, str]:
     """
     bounds = log._bounds()
     some = log if len(log) <= MAX_LOOKED else log[: int(bounds[np.searchsorted(bounds, MAX_LOOKED)])]
-    asked = {check.__name__: check for check in suspicions.CHECKS if check.__name__ in {*WORDS, "ids_that_repeat"}}
-    asked.pop("repeated_episodes")  # this rule looks at all episodes, by their digests
-    if estimated:
-        asked.pop("impossible_propensities")
-    with np.errstate(over="ignore", invalid="ignore"):  # numbers near the largest have no mean
-        found = {name: next(check(some), None) for name, check in asked.items()}
-    return {name: sentence for name, sentence in found.items() if sentence}
+    asked = {*WORDS, "ids_that_repeat"} - {"repeated_episodes"}  # this rule looks at all episodes, by their digests
+    asked -= {"impossible_propensities"} if estimated else set()
+    return suspicions.suspected(some, [check for check in suspicions.CHECKS if check.__name__ in asked])
 
 
 def has_clock(log: Transitions) -> str:

@@ -7,6 +7,7 @@ from datetime import date, datetime
 from typing import Any
 
 from sparsetd.logs.schema import folded
+from sparsetd.logs.words import MONTHS
 
 CLOCK = (
     r"(?:[ T,:日]+(?:(?:à|at|um|kl\.?|a las|às) )?(?P<hour>[0-9]{1,2})"
@@ -24,28 +25,6 @@ FORMS = [
         rf"{NAME}(?P<day>[0-9]{{1,2}}),? {YEAR}",  # March 25, 2024
     )
 ]
-# How the names of each month begin, in the languages of the tables that were met.
-MONTHS = {
-    name: number
-    for number, names in enumerate(
-        (
-            "jan jän gen ene sty ian янв oca",
-            "feb fév fev lut фев şub",
-            "mar mär mrz maa мар",
-            "apr avr abr kwi апр nis",
-            "may mai maj mei mag май мая",
-            "jun juin giu cze июн haz",
-            "jul juil lug lip июл tem",
-            "aug aoû aou ago sie авг ağu",
-            "sep set wrz сен eyl",
-            "oct okt out ott paź окт eki",
-            "nov lis ноя kas",
-            "dec déc dez dic gru дек ara",
-        ),
-        start=1,
-    )
-    for name in names.split()
-}
 
 
 def numbered(text: str) -> re.Match[str] | None:

@@ -10,29 +10,14 @@ import codecs
 import re
 from contextlib import suppress
 
+from sparsetd.logs.words import ENCODINGS
+
 UTF8 = "UTF-8"
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
 WORD = re.compile(rb"[A-Za-z\x80-\xff]*[\x80-\xff][A-Za-z\x80-\xff]*")  # one that is not plain ASCII
 MOST_WORDS = 5000  # are enough to tell, and judged in no time
 BESIDE_WORDS = set("«»‹›‘’‚“”„–—…•·\xa0\xadµ")  # signs that touch words in any language
-# The letters beyond a to z that occur together: one group of languages, one set.
-WESTERN = ("äöüßàâæçéèêëîïôœùûÿ", "áàâãçéèêíïìîóòôõúùüñ¿¡ªº", "åäöæøéüáíóúýðþ")
-CENTRAL = ("ąćęłńóśźż", "áčďéěíňóřšťúůýž", "áäčďéíĺľňóôŕšťúýž", "áéíóöőúüű", "čćđšž", "ăâîşţ")
-CYRILLIC = ("абвгдеёжзийклмнопрстуфхцчшщъыьэюяєіїґўђјљњћџќѓѕ№",)
-GREEK = ("αβγδεζηθικλμνξοπρστυφχψωςάέήίόύώϊϋΐΰ",)
-TURKISH = ("çğıiöşüâîû",)  # İ has the small letter i and a dot
 FIRST_OF_GREEK = "\u0370"  # Greek and Cyrillic letters come after all Latin ones, and share no word with them
-# The usual one first: it wins a tie. latin-1 takes the bytes that cp1252 leaves out.
-ENCODINGS = {
-    "cp1252": WESTERN,
-    "cp1250": CENTRAL,
-    "ISO-8859-2": CENTRAL,
-    "cp1251": CYRILLIC,
-    "KOI8-R": CYRILLIC,
-    "cp1253": GREEK,
-    "cp1254": TURKISH,
-    "latin-1": WESTERN,
-}
 
 
 def encoding_of(data: bytes, given: str | None = None, *, complete: bool = True) -> tuple[str, str]:

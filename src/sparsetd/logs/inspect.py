@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from sparsetd.logs.checks import into_buckets
 from sparsetd.logs.reading import Reading, read_with_notes
 from sparsetd.logs.schema import ALIASES, Schema, listed
-from sparsetd.logs.suspicions import CHECKS, only_outcomes
+from sparsetd.logs.suspicions import Facts, only_outcomes, sentence, suspected
 from sparsetd.logs.transitions import Transitions
 
 MAX_ROWS = 1_000_000  # enough to see what is wrong, and few enough to be read at once
@@ -91,14 +91,17 @@ def inspect(source: Any, *, max_rows: int = MAX_ROWS, **columns: Any) -> Inspect
     if sp.issparse(t.observation):  # the checks want dense columns, so sparse features are folded into a few
         s, after = (into_buckets(rows, LOOKED_AT).toarray() for rows in (t.observation, t.next_observation))
         looked = replace(t, observation=s, next_observation=after)
-    with np.errstate(over="ignore", invalid="ignore"):  # the mean of huge numbers overflows, which no check minds
+    with np.errstate(over="ignore", invalid="ignore"):  # the mean of huge numbers overflows
         understood = tuple(_understood(reading))
-        found = [sentence for check in CHECKS for sentence in check(looked)]
+    found = [*suspected(looked).values()]
+    for check in (skipped_steps, listed_features):
+        if (facts := check(reading)) is not None:
+            found.append(sentence(check.__name__, facts))
     return Inspection(
         label,
         understood=understood,
         missing=tuple(_missing(reading.schema, t)),
-        suspicious=(*found, *_skipped_steps(reading), *_listed_features(reading)),
+        suspicious=tuple(found),
         n_rows=len(t),
         n_episodes=t.n_episodes,
         columns={role: value for role, value in asdict(reading.schema).items() if value},
@@ -173,31 +176,26 @@ def _missing(schema: Schema, t: Transitions) -> Iterator[str]:
         yield "`target_prob`: the target policy must be given, or the logged policy itself is evaluated."
 
 
-def _listed_features(reading: Reading) -> Iterator[str]:
+def listed_features(reading: Reading) -> Facts:
     """Lists of whole numbers that look like indices of features rather than observations."""
     s, names = reading.transitions.observation, reading.schema.observation
     is_list = not sp.issparse(s) and len(names) == 1 and s.shape[1] > 1 and s.dtype.kind == "i"
-    if is_list and s.min() >= 0 and s.max() >= 4 * s.shape[1]:
-        yield (
-            f"{names[0]!r} holds lists of whole numbers up to {s.max():,}, which are taken as {s.shape[1]} "
-            "measurements: if they number the features that are present, name them with --column "
-            f"indices={names[0]}."
-        )
+    if not is_list or s.min() < 0 or s.max() < 4 * s.shape[1]:
+        return None
+    return {"name": names[0], "greatest": s.max(), "width": s.shape[1]}
 
 
-def _skipped_steps(reading: Reading) -> Iterator[str]:
+def skipped_steps(reading: Reading) -> Facts:
     """Steps that jump while almost all others advance by the same amount."""
     t, step = reading.transitions, reading.step
     inside = np.flatnonzero(~t.start[1:])
     if step is None or reading.schema.has_successors or len(inside) < 10:
-        return
+        return None
     advance = np.diff(step)[inside]
     values, counts = np.unique(advance, return_counts=True)
     usual = values[np.argmax(counts)]
     jumps = advance != usual
-    if jumps.any() and jumps.mean() <= 0.1:
-        by = f"{usual:g}" if usual.dtype.kind != "m" else f"{usual / np.timedelta64(1, 's'):g} seconds"
-        yield (
-            f"{int(jumps.sum())} rows do not follow the step before them by {by} (first row {inside[jumps][0] + 1}): "
-            "rows may be missing, and the row after a gap is taken as the successor of the row before it."
-        )
+    if not jumps.any() or jumps.mean() > 0.1:
+        return None
+    by = f"{usual:g}" if usual.dtype.kind != "m" else f"{usual / np.timedelta64(1, 's'):g} seconds"
+    return {"count": jumps.sum(), "by": by, "first": inside[jumps][0] + 1}

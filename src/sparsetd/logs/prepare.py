@@ -25,20 +25,12 @@ from sparsetd.logs.raw_columns import option
 from sparsetd.logs.reading import read
 from sparsetd.logs.schema import ALIASES, folded, meant_by, nearest
 from sparsetd.logs.transitions import Transitions
+from sparsetd.logs.words import ROLE_NAMES
 from sparsetd.storage.atomic import replace_file
 
 KEEP = ("order", "duplicates", "names", "outcome", "ids", "rows", "same")
 MISSING = ("carry", "median", "mark", "refuse")
 Ends = Literal["last-row", "cut"]
-# Names that say what a column is, beside those of `schema.ALIASES`, in the languages of the tables that were met.
-GUESSES = {
-    "episode": "patient patient_id patientnr patiënt patiëntnummer paciente subject_id stay stay_id sejour séjour fall "
-    "fallnummer opname user user_id customer session",
-    "time": "time date datetime timestamp day hour zeit zeitpunkt datum tijd tijdstip heure fecha hora",
-    "action": "treatment decision arm traitement behandlung behandeling tratamiento tratamento terapia",
-    "terminated": "discharged ended entlassen ontslagen",
-    "reward": "outcome ausgang issue uitkomst desenlace esito desfecho",
-}
 ROLES = {"time" if role == "step" else role: aliases for role, aliases in ALIASES.items()} | {"clock": ()}
 DOSES = ("mg", "g", "µg", "mcg", "ml", "ie", "iu", "ui")  # units of what is given rather than measured
 LEAST_EPISODES = 5  # of which an outcome of 0 and 1 can be told from what each row earned
@@ -326,7 +318,7 @@ def _give_roles(table: Table, given: Mapping[str, Any], known: Mapping[str, Any]
     lower = {folded(name): name for name in reversed(names)}  # reversed: of two spellings the first column wins
     for role, aliases in ROLES.items():
         # A column called "a" or "r" in a raw table is rather a measurement than the action or the reward.
-        usual = [*(alias for alias in aliases if len(alias) > 1), *GUESSES.get(role, "").split()]
+        usual = [*(alias for alias in aliases if len(alias) > 1), *ROLE_NAMES.get(role, ())]
         free = [lower[alias] for alias in usual if alias in lower and lower[alias] not in roles.values()]
         if free and role not in wanted and not known:
             roles[role] = free[0]

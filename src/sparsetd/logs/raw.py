@@ -23,24 +23,10 @@ from sparsetd.logs.dates import moment, numbered
 from sparsetd.logs.door import files_of, raw_columns
 from sparsetd.logs.schema import check_names, first_of, folded
 from sparsetd.logs.text import SEPARATORS, Csv
+from sparsetd.logs.words import GAPS, GAPS_AMONG_NUMBERS, PAIRS
 
 ENDINGS = (".csv", ".tsv", ".txt")
-GAPS = {"", "na", "n/a", "nan", "null", "nil", "nat", "#n/a"}  # "none" may well be a treatment
-MORE_GAPS = (
-    "none|-|--|.|?|unknown|missing|nd|nd.|n.d.|n/d|b.d.|brak|brak danych|k.a.|n.b.|nvt|s/d|s.d.|unbekannt|fehlt|"
-    "inconnu|manquant|onbekend|ontbreekt|desconocido|faltante|ausente|mancante|saknas|puuttuu|b/d|n.a.|nr|н/д|"
-    "sem dados|sin datos|desconhecido|nieznany|нет данных|άγνωστο|未測定|不明|欠測"
-)
 SHEET_ERROR = re.compile(r"#(n/?[a-z]|\S+[!?])")  # #N/A, #NV, #DIV/0!, #¡VALOR!: what a formula could not compute
-GAPS_AMONG_NUMBERS = GAPS | set(MORE_GAPS.split("|"))
-YES_NO = (
-    "yes no, y n, true false, t f, on off, ja nein, j n, wahr falsch, ja nee, waar onwaar, oui non, o n, vrai faux, "
-    "sí no, si no, s n, sì no, vero falso, sim não, sim nao, tak nie, да нет, ano ne, igen nem, evet hayır, "
-    "はい いいえ, ναι όχι"
-)
-PAIRS = [dict(zip(map(folded, pair.split()), (1.0, 0.0), strict=True)) for pair in YES_NO.split(", ")]
-FLAGS = {word: value for pair in reversed(PAIRS) for word, value in pair.items()}
-
 MOST_CATEGORIES = 30  # a column of more texts than this would become too many columns, most of them nearly empty
 MOST_WORDS = 40  # distinct cells in which yes and no are looked for
 

@@ -25,8 +25,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparsetd.logs.checks import Array, show
-from sparsetd.logs.raw import FLAGS
 from sparsetd.logs.schema import folded, label, nearest
+from sparsetd.logs.words import FLAGS
 
 LONGEST = 10_000  # characters of a rule
 MOST_SIGNS = 200  # operators, brackets and signs of a rule, which bounds its depth

@@ -10,17 +10,12 @@ from sparsetd.logs.checks import Array
 from sparsetd.logs.raw import MOST_CATEGORIES, Column, Table, meaning
 from sparsetd.logs.schema import folded
 from sparsetd.logs.suspicions import TIMES
+from sparsetd.logs.words import TOTALS
 
 LEAST_ID = 10_000  # shorter numbers are ages and measurements
 LEAST_IDS = 0.4  # ids in an episode, of patients who may have come several times
 CODE = re.compile(r"\S*[0-9]\S*")  # a text that may be an id
 INDEX = re.compile(r"Unnamed: 0(\.\d+)*|__index_level_\d+__")  # what pandas calls an index without a name in its files
-TOTAL_WORDS = (
-    "total totals grand sum mean average median count n razem suma średnia summe gesamt mittelwert durchschnitt somme "
-    "moyenne totaal som gemiddelde totale somma media promedio soma média итого всего среднее toplam ortalama celkem "
-    "průměr összesen átlag medel μέσος όρος σύνολο 合計 平均"
-)
-TOTALS = set(map(folded, TOTAL_WORDS.split()))  # the first cell of a row of totals has no other words
 
 
 def no_decisions(table: Table) -> Array:

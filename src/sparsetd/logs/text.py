@@ -25,6 +25,7 @@ from sparsetd.logs.checks import Array, counted_from, id_text, looked_up, nth, o
 from sparsetd.logs.encodings import UTF8, encoding_of
 from sparsetd.logs.files import Opened, Raw
 from sparsetd.logs.schema import check_names
+from sparsetd.logs.words import GAPS
 from sparsetd.storage.container import distinct
 
 BLOCK = 4 * 2**20  # bytes of a CSV file that are parsed at a time
@@ -32,7 +33,7 @@ MAX_LINE = 16 * 2**20
 MOST_TITLES = 20  # lines above the header of a table
 MAX_CELLS = 2**27  # cells in a chunk of JSON lines: a row of three characters can lack a hundred thousand columns
 _LONGEST_NUMBER = 64
-_MISSING = {"", "na", "n/a", "nan", "null", "none"}
+_MISSING = GAPS | {"none"}
 _NULLS = [form for word in sorted(_MISSING) for form in {word, word.upper(), word.title(), "NaN"}]
 _WORDS = {"true": 1, "false": 0} | dict.fromkeys(_MISSING, np.nan)
 _TEXT = pa.dictionary(pa.int32(), pa.string())
