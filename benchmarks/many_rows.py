@@ -4,7 +4,7 @@
     python -m benchmarks many-rows --millions 10 --engine processes
     python -m benchmarks many-rows --millions 1 --engine here     in this process, with the CPU seconds
 
-The log has 20 columns (seed 0). Every file holds half of the rows of two neighbouring blocks, shuffled: episodes
+The log has 20 columns unless `--columns` says otherwise (seed 0). Every file holds half of the rows of two neighbouring blocks, shuffled: episodes
 are torn apart and cross files. An episode ends after each row with probability 0.1, and the reward is x₀ + a/2 + noise,
 so that the value of a policy that takes action 1 with probability 0.7 is known: 0.35/(1 − 0.9γ).
 
@@ -39,7 +39,7 @@ import numpy as np
 from sparsetd.evaluation import evaluate
 from sparsetd.logs.engines import Engine, Processes, Serial
 
-BLOCK, COLUMNS, GAMMA, ENDS, TARGET = 1_000_000, 20, 0.9, 0.1, 0.7
+BLOCK, GAMMA, ENDS, TARGET = 1_000_000, 0.9, 0.1, 0.7
 
 # In a process of its own, so that its memory and time can be told apart from those of the driver.
 SHARD = """
@@ -52,7 +52,7 @@ print(json.dumps([time.time() - begun, time.process_time() - cpu, int(peak[1]) /
 """
 
 
-def block(number: int) -> dict[str, Any]:
+def block(number: int, n_columns: int, curved: bool) -> dict[str, Any]:
     """Return the shuffled rows of whole episodes whose ids no other block has."""
     rng = np.random.default_rng([0, number])
     end = rng.random(BLOCK) < ENDS
@@ -60,9 +60,9 @@ def block(number: int) -> dict[str, Any]:
     first = np.append(0, np.flatnonzero(end)[:-1] + 1)
     episode = np.cumsum(np.append(False, end[:-1]))
     step = np.arange(BLOCK) - first[episode]
-    x = rng.standard_normal((COLUMNS, BLOCK), dtype=np.float32)
+    x = rng.standard_normal((n_columns, BLOCK), dtype=np.float32)
     action = rng.integers(0, 2, BLOCK)
-    reward = x[0] + 0.5 * action + rng.standard_normal(BLOCK)
+    reward = (np.sin(3 * x[0]) if curved else x[0]) + 0.5 * action + rng.standard_normal(BLOCK)
     columns = {f"obs_{j}": column for j, column in enumerate(x)}
     columns |= {"episode": episode + number * BLOCK, "step": step, "action": action, "reward": reward}
     columns |= {"terminated": end, "behavior_prob": np.full(BLOCK, 0.5)}
@@ -71,12 +71,12 @@ def block(number: int) -> dict[str, Any]:
     return {name: column[order] for name, column in columns.items()}
 
 
-def write(folder: Path, n_blocks: int) -> None:
+def write(folder: Path, n_blocks: int, n_columns: int, curved: bool) -> None:
     """Write the files of the log that are not there yet: half a block in one file and half in the next."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    table = lru_cache(maxsize=2)(lambda number: pa.table(block(number)))
+    table = lru_cache(maxsize=2)(lambda number: pa.table(block(number, n_columns, curved)))
     folder.mkdir(parents=True, exist_ok=True)
     for number in range(n_blocks + 1):
         path, unfinished = folder / f"{number:04d}.parquet", folder.parent / "unfinished.parquet"
@@ -162,6 +162,8 @@ ENGINES = {"dask": cluster, "processes": processes, "here": here}
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--millions", type=int, default=10)
+    parser.add_argument("--columns", type=int, default=20)
+    parser.add_argument("--curved", action="store_true", help="the reward has sin(3x₀) in the place of x₀")
     parser.add_argument("--engine", choices=ENGINES, default="dask")
     parser.add_argument("--raw", action="store_true", help="evaluate the columns as they are, without a basis")
     parser.add_argument("--folder", help="where the files go and stay (default: a temporary folder)")
@@ -169,7 +171,7 @@ def main() -> None:
     n_rows = args.millions * BLOCK
     with nullcontext(args.folder) if args.folder else tempfile.TemporaryDirectory() as name:
         raw, parts = Path(name, "raw"), Path(name, "shards")
-        write(raw, args.millions)
+        write(raw, args.millions, args.columns, args.curved)
         said = subprocess.run(
             [sys.executable, "-c", SHARD, str(raw), str(parts)], check=True, capture_output=True, text=True
         ).stdout
