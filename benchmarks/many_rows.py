@@ -4,9 +4,10 @@
     python -m benchmarks many-rows --millions 10 --engine processes
     python -m benchmarks many-rows --millions 1 --engine here     in this process, with the CPU seconds
 
-The log has 20 columns unless `--columns` says otherwise (seed 0). Every file holds half of the rows of two neighbouring blocks, shuffled: episodes
-are torn apart and cross files. An episode ends after each row with probability 0.1, and the reward is x₀ + a/2 + noise,
-so that the value of a policy that takes action 1 with probability 0.7 is known: 0.35/(1 − 0.9γ).
+The log has 20 columns unless `--columns` says otherwise (seed 0). Every file holds half of the rows of two neighbouring
+blocks, shuffled: episodes are torn apart and cross files. An episode ends after each row with probability 0.1, and the
+reward is x₀ + a/2 + noise, so that the value of a policy that takes action 1 with probability 0.7 is known:
+0.35/(1 − 0.9γ).
 
 Prints seconds, CPU seconds and microseconds per row of every stage, the value beside
 the truth, and the peak memory of the driver and of the largest worker. With `--folder` the files stay there, and a run

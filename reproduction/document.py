@@ -59,15 +59,18 @@ class Grid:
 
     def html(self, _base: Path) -> str:
         head = "".join(f"<th scope='col'>{html.escape(cell)}</th>" for cell in self.header)
-        body = "".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in self.rows)
+        body = "".join(f"<tr>{''.join(map(_cell, row, self.header))}</tr>" for row in self.rows)
         caption = f"<caption>{html.escape(self.title)}</caption>" if self.title else ""
         note = f"<p class='soft'>{html.escape(self.note)}</p>" if self.note else ""
-        return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{note}"
+        table = f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return f"<div class='scroll' tabindex='0'>{table}</div>{note}"
 
 
-def _cell(text: str) -> str:
-    css = level(text)
-    return f"<td class='{css}'>{html.escape(text)}</td>" if css else f"<td>{html.escape(text)}</td>"
+def _cell(text: str, head: str) -> str:
+    """A cell that knows its heading, because on a phone a row becomes a list of them."""
+    return (
+        f"<td class='{level(text)}' data-head='{html.escape(head, quote=True)}'><span>{html.escape(text)}</span></td>"
+    )
 
 
 @dataclass(frozen=True)

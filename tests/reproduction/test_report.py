@@ -70,7 +70,7 @@ def test_verdicts_are_counted_and_coloured_once_each(written) -> None:
     counted = [int(n) for n in re.findall(r"<b>(\d+)</b>", front.split("<div class='tally'>")[1].split("</div>")[0])]
     assert counted == [1, 0, 1]  # what is trivially true is not counted
     for part in (front, judged):
-        assert re.findall(r"<td class='(good|bad)'>", part) == ["good", "bad"]
+        assert re.findall(r"<td class='(good|bad)' data-head='verdict'>", part) == ["good", "bad"]
         assert part.count("trivially true") >= 1
     assert [front.index(kind) for kind in ("theory:", "depends on tuning:", "trivially true:")] == sorted(
         front.index(kind) for kind in ("theory:", "depends on tuning:", "trivially true:")
