@@ -123,6 +123,7 @@ def test_lines_above_the_header_are_left_out(tmp_path: Path) -> None:
         (["Mar 12, 2024 8:15 AM", "March 12, 2024 9:15 AM", "12 March 2024 10:15"], [0, 1, 2]),
         (["1. März 2024", "2. Mrz. 2024", "1 mai 2024"], [0, 24, 61 * 24]),
         (["1 août 2024 08h15", "1 déc. 2024 à 8h15", "2 DÉCEMBRE 2024 08h15"], [0, 122 * 24, 123 * 24]),
+        (["3 mrt 2024", "3 apr 2024", "3 des 2024"], [0, 31 * 24, 275 * 24]),
         (["12 марта 2024", "13 мар 2024", "12 апреля 2024"], [0, 24, 31 * 24]),
         (["2024-03-12 08:15:00 UTC", "2024-03-12 09:15:00 UTC", "2024-03-12 10:15 UTC"], [0, 1, 2]),
     ],
@@ -188,6 +189,32 @@ def test_doses_that_change_are_offered_as_the_action() -> None:
     with pytest.raises(MessyLog) as caught:
         prepare({**raw, "Dose": ["Y", "N", ""] * 16, "score": raw["x"]}, ends="last-row")
     said(caught.value.problems, "--column action=Dose")
+
+
+def test_a_dose_in_capital_units_is_offered_and_that_no_column_is_the_action_is_said() -> None:
+    raw = {"patient": ["a", "a", "b", "b"], "Dose": ["8 UI", "4 UI", "4 UI", "8 UI"], "x": [1, 2, 3, 4]}
+    raw["reward"] = [0, 1, 0, 1]
+    said(prepare(raw, ends="cut").notes, "No column was recognised as the action", "--column action=Dose")
+    without = {**raw, "Dose": [8, 4, 4, 8]}
+    said(prepare(without, ends="cut").notes, "No column was recognised as the action", "--column action=NAME")
+    assert not any("action" in note for note in prepare(without, ends="cut", action=None).notes)
+
+
+def test_a_word_that_begins_with_a_dash_is_offered_as_the_command_takes_it() -> None:
+    raw = {"CRP": ["4.5", "-x-", "3.5", "2.5"], "reward": [0, 1, 0, 1]}
+    with pytest.raises(MessyLog, match="as missing with --na=-x-, or read the column as text"):
+        prepare(raw, bandit=True)
+
+
+def test_a_column_of_one_text_is_left_out() -> None:
+    made = prepare({"x": [1, 2, 3], "source": ["monitor"] * 3, "reward": [0, 1, 0]}, bandit=True)
+    assert "obs_source: monitor" not in made.columns
+    said(made.notes, "`source` is 'monitor' in every row: it was left out.")
+
+
+def test_gaps_of_a_kept_text_are_a_group_of_their_own() -> None:
+    made = prepare({"ward": ["ICU", None, "ER", "OP"] * 3, "x": [*range(12)], "reward": [0, 1, 0] * 4}, bandit=True)
+    assert made.columns["ward"].tolist()[:4] == ["ICU", "missing", "ER", "OP"]
 
 
 def test_a_number_of_the_visit_orders_visits() -> None:

@@ -270,3 +270,14 @@ def test_the_bias_of_rows_without_a_successor_is_said_as_it_is() -> None:
     whole = table | {"next_obs_x": np.ones(seen.sum())}
     assert read(whole).terminated.mean() == all_rows.mean()
     assert not any("more frequent" in line for line in inspect(whole).understood)
+
+
+def test_two_measurements_whose_names_differ_in_case_are_no_spellings_to_join() -> None:
+    log = simulate()
+    both = {
+        "obs_spo2": log["obs_x"],
+        "obs_SpO2": log["obs_y"],
+        "reward": log["reward"],
+        "terminated": log["terminated"],
+    }
+    assert "differ in case" not in suspicious(both)

@@ -109,6 +109,18 @@ def test_doses_are_actions_in_the_order_of_their_size() -> None:
     said(made.notes, "`reward` is written with the unit '$'")
 
 
+def test_a_dose_in_several_spellings_is_one_action() -> None:
+    cells = ["8", "0 UI", "10", "8 UI", "0", "8,0", "8", "0", "0,5", ">10"]
+    raw = {"dose": cells, "x": [*range(10)], "reward": [0, 1] * 5}
+    made = prepare(raw, action="dose", bandit=True)
+    assert made.action_names == ("0", "0,5", "8", "10", ">10")
+    assert made.columns["action"].tolist() == [2, 0, 3, 2, 0, 2, 2, 0, 1, 4]
+    said(made.notes, "`dose`: '0 UI' in 1 row (first row 1) joined to '0'")
+    later = prepare({"dose": ["8,0 UI", "12"], "x": [1, 2], "reward": [0, 1]}, like=made)
+    assert later.columns["action"].tolist() == [2, 5]
+    assert len(prepare(raw, action="dose", bandit=True, keep=["names"]).action_names) == 8
+
+
 def test_separators_at_the_end_of_lines_make_no_column(tmp_path: Path) -> None:
     path = tmp_path / "stays.csv"
     path.write_text("\n".join(line + ";;" for line in STAYS.splitlines()))
@@ -520,7 +532,23 @@ def test_a_number_that_names_the_patient_is_not_observed(text: bool) -> None:
 
 @pytest.mark.parametrize(
     "word",
-    ["b.d.", "brak", "Brak danych", "n/d", "nd.", "s.d.", "s/d", "k.A.", "manquant", "mancante", "fehlt", "saknas"],
+    [
+        *(
+            "b.d.",
+            "brak",
+            "Brak danych",
+            "n/d",
+            "nd.",
+            "s.d.",
+            "s/d",
+            "k.A.",
+            "manquant",
+            "mancante",
+            "fehlt",
+            "saknas",
+        ),
+        *("bilinmiyor", "---", "\\N"),
+    ],
 )
 def test_words_for_a_missing_number_in_other_languages(word: str) -> None:
     made = prepare({"x": [1, word, 3, 4], "reward": [0, 1, 0, 1]}, bandit=True)

@@ -587,7 +587,7 @@ def _observed(table: Table) -> tuple[dict[str, Array], dict[str, Any]]:
         learnt |= {name: how} if how else {}
         untouched += [f"`{name}`"] if how and len(table.done) == n_notes else []
         if how.get("kind") == "text" and not _is_role(name):
-            columns[name] = column.spread(np.array(column.cells, dtype=object))
+            columns[name] = column.spread([raw_columns.MISSING if one is None else one for one in column.cells])
     if untouched:
         all_of_them = "is observed as it is" if len(untouched) == 1 else "are observed as they are"
         table.done.append(f"{', '.join(untouched)} {all_of_them}.")
@@ -608,7 +608,7 @@ def _likely(table: Table, unnamed: Sequence[str]) -> dict[str, list[Column]]:
     in_words = []
     for column in table.free:
         n_cells, is_text = len(np.unique(column.codes)), column.reading.kind == "text"
-        given = column.reading.kind == "flag" or str(column.reading.how.get("unit", "")).startswith(DOSES)
+        given = column.reading.kind == "flag" or str(column.reading.how.get("unit", "")).lower().startswith(DOSES)
         if (is_text or given) and 1 < n_cells <= MOST_CATEGORIES:
             in_words.append(column)
         elif (is_text or signs.may_be_ids(column)) and MOST_CATEGORIES < n_cells <= len(column.codes) / 1.5:
@@ -641,9 +641,10 @@ def _say_unnamed(table: Table, likely: Mapping[str, Sequence[Column]]) -> None:
     for role in ("episode", "action"):
         # A text of so many values is offered as the episode where its problem is told, and not here again.
         some = [one for one in likely.get(role, ()) if role == "action" or one.reading.kind != "text"]
-        if some:
-            options = " or ".join(option("--column", f"{role}={column.name}") for column in some[:4])
-            told = f"No column was recognised as the {role}: if one is, name it, such as with {options}."
+        options = " or ".join(option("--column", f"{role}={column.name}") for column in some[:4])
+        if some or (role == "action" and role in likely):
+            such = f", such as with {options}" if some else " with --column action=NAME"
+            told = f"No column was recognised as the {role}: if one is, name it{such}."
             (table.problems or table.done).append(told)
 
 

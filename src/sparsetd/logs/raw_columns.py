@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -28,8 +28,8 @@ Marks = dict[str, Array]  # columns of 0 and 1 that mark some rows
 
 
 def option(name: str, value: str) -> str:
-    """An option of the command line, quoted for a shell."""
-    return f"{name} {shlex.quote(value)}"
+    """An option of the command line, quoted for a shell; a value that begins with a dash is no other option."""
+    return f"{name}{'=' if value.startswith('-') else ' '}{shlex.quote(value)}"
 
 
 def shown(column: Column, some: Sequence[int]) -> str:
@@ -155,10 +155,14 @@ def _filled(column: Column, values: Array, fill: float, fill_in_words: str, tabl
     return whole, {mark: unknown.astype(float)} if marked else {}
 
 
-def with_one_spelling(column: Column, table: Table) -> Column:
-    """The column as text, its spellings that differ only in case and blanks joined under the most frequent of them."""
+def with_one_spelling(column: Column, table: Table, key: Callable[[str], Any] | None = None) -> Column:
+    """The column as text, the spellings of one `key` joined under the most frequent of them.
+
+    By default these are the spellings that differ only in case and blanks.
+    """
+    key = key or table.key
     cells = [None if one is None else written(one) for one in column.cells]
-    keys = [None if one is None else table.key(one) for one in cells]
+    keys = [None if one is None else key(one) for one in cells]
     best = {keys[i]: cells[i] for i in np.argsort(-column.weight, kind="stable")[::-1]}  # the last one stays
     chosen = [best[key] for key in keys]
     odd = [i for i, one in enumerate(cells) if one != chosen[i]]
@@ -186,6 +190,9 @@ def _categories(column: Column, table: Table) -> tuple[dict[str, Array], Marks, 
     categories = list(column.known.get("categories", texts))
     if len(categories) > MOST_CATEGORIES:
         _say_many(column, texts, table)
+        return {}, {}, {}
+    if len(categories) == 1 and "kind" not in column.known and not column.gaps.any():
+        table.done.append(f"`{name}` is {show(texts[0])} in every row: it was left out.")
         return {}, {}, {}
     place = {table.key(one): i for i, one in enumerate(categories)}
     found = column.spread([np.nan if one is None else place.get(table.key(one), np.nan) for one in cells])
@@ -229,22 +236,34 @@ def codes(column: Column, table: Table, known: Sequence[str] = ()) -> tuple[Arra
     if column.gaps.any():
         remedy = f"fill it in, or say what a gap is with {option('--fill', f'{column.name}=…')}"
         table.problem(f"`{column.name}`, the action, is missing", column.gaps, remedy)
-    column = with_one_spelling(column, table)
-    earlier = set(map(table.key, known))
-    names = [one for one in column.cells if one is not None]
-    if len(names) > 100 * MOST_CATEGORIES:
-        table.problems.append(f"`{column.name}` has {len(names):,} different actions: group them into fewer.")
-    new = sorted(name for name in names if table.key(name) not in earlier)
-    sizes = meaning(new, np.ones(len(new)), {})
-    if sizes.kind == "number" and not sizes.bad:
-        new = [new[i] for i in np.argsort(sizes.values, kind="stable")]
+    sizes = {} if "names" in table.keep else _sizes(column, known)
+
+    def key(name: str) -> Any:
+        return sizes.get(name, table.key(name))
+
+    column = with_one_spelling(column, table, key)
+    earlier = set(map(key, known))
+    new = sorted(name for name in column.cells if name is not None and key(name) not in earlier)
+    if len(new) > 100 * MOST_CATEGORIES:
+        table.problems.append(f"`{column.name}` has {len(new):,} different actions: group them into fewer.")
+    new.sort(key=lambda name: sizes.get(name, (np.inf,)))
     order = [*known, *new]
-    place = {table.key(name): code for code, name in enumerate(order)}
-    found = column.spread([-1 if one is None else place[table.key(one)] for one in column.cells])
+    place = {key(name): code for code, name in enumerate(order)}
+    found = column.spread([-1 if one is None else place[key(one)] for one in column.cells])
     taken = np.bincount(found[found >= 0], minlength=len(order))
     every = [f"{code} = {text} ({counted(taken[code])})" for code, text in enumerate(order)]
     table.done.append(f"`{column.name}` is the action: {first_of(every, 20)}.")
     return found, tuple(order)
+
+
+def _sizes(column: Column, known: Sequence[str]) -> dict[str, tuple[float, float]]:
+    """The size of every action where all are doses, and whether it is a limit: 8, "8 UI" and "8,0" are one dose."""
+    names = [*known, *(written(one) for one in column.cells if one is not None)]
+    reading = meaning(names, np.ones(len(names)), column.known)
+    if reading.kind != "number" or reading.bad:
+        return {}
+    sizes = zip(reading.values.tolist(), reading.how["limit"].tolist(), strict=True)
+    return {name: size for name, size in zip(names, sizes, strict=True) if np.isfinite(size[0])}
 
 
 def flags(column: Column, table: Table) -> Array:

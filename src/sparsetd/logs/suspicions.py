@@ -244,8 +244,8 @@ def time_goes_back(t: Transitions) -> Facts:
 
 
 def two_spellings(t: Transitions) -> Facts:
-    """Names of actions or of columns differ in case or blanks only."""
-    for names in (t.action_names or (), t.names or ()):
+    """Names of actions or of categories differ in case or blanks only."""
+    for names in (t.action_names or (), [name for name in t.names or () if ": " in name]):
         first: dict[str, str] = {}
         for name in names:
             if first.setdefault(folded(name), name) != name:
