@@ -114,6 +114,36 @@ def test_lines_above_the_header_are_left_out(tmp_path: Path) -> None:
     assert read(log).observation.ravel().tolist() == [1, 3]
 
 
+def test_names_of_groups_above_the_names_of_columns_are_no_header(tmp_path: Path) -> None:
+    plain = prepare(written(tmp_path / "plain.csv", HEAD, *VISITS), **ROLES)
+    made = prepare(written(tmp_path / "visits.csv", ["Pacjent", "", "", "Badania", "", ""], HEAD, *VISITS), **ROLES)
+    same_log(made, plain)
+    said(made.notes, "Its header is row 2.")
+
+
+def test_an_id_in_merged_cells_holds_for_the_rows_below_it(tmp_path: Path) -> None:
+    """The second patient has one visit more, and the latest of them stands at the top."""
+    visits = [*VISITS, ["PL/2", "26.03.2024 09:15", "54", "0,5", "insulina", "2,5"]]
+    visits = [visits[i] for i in (0, 1, 3, 2, 4)]
+    merged = [[*row[:2], row[2], *row[3:]] for row in visits]
+    for i in (1, 3, 4):
+        merged[i][0] = merged[i][2] = ""
+    made = prepare(written(tmp_path / "merged.csv", HEAD, *merged), **ROLES)
+    same_log(made, prepare(written(tmp_path / "plain.csv", HEAD, *visits), **ROLES))
+    said(made.notes, "`Nr pacjenta`, `Wiek` stand in the first row of each episode only")
+
+
+def test_a_few_ids_that_are_missing_are_no_merged_cells() -> None:
+    raw = {
+        "patient": ["a", "b", None, "d", "e"],
+        "drug": list("ABABA"),
+        "x": [1, 2, 3, 4, 5],
+        "reward": [0, 1, 0, 1, 1],
+    }
+    with pytest.raises(MessyLog, match="`patient`, the episode, is missing in 1 row"):
+        prepare(raw, action="drug", ends="last-row")
+
+
 @pytest.mark.parametrize(
     ("texts", "hours"),
     [

@@ -356,6 +356,7 @@ def _give_hints(table: Table, asked: Mapping[str, Any], known: Mapping[str, Any]
 def _put_in_order(table: Table, named: Container[str], bandit: bool, known: Mapping[str, Any]) -> dict[str, Any]:
     """Put the rows of an episode together, in the order of time, without copies; return how times are written."""
     if "episode" in table.roles:
+        _fill_down(table, table.columns[table.roles["episode"]])
         column = table.columns[table.roles["episode"]]
         if "names" not in table.keep:
             column = table.columns[column.name] = raw_columns.with_one_spelling(column, table)
@@ -397,6 +398,24 @@ def _put_in_order(table: Table, named: Container[str], bandit: bool, known: Mapp
     table.done.append(f"{both} the rows of an episode.")
     _sort(table, times)
     return raw_columns.written_as(reading)
+
+
+def _fill_down(table: Table, ids: Column) -> None:
+    """Where every id stands once, above the other rows of its episode, as in merged cells, it holds for all of them.
+
+    So do the cells of columns that are empty wherever the id is. A table of one row per id is no such table, even if a
+    few rows lack the id.
+    """
+    gaps, there = ids.gaps, ids.codes[~ids.gaps]
+    tops = np.searchsorted(table.rows, [begin for begin, _ in table.begins])
+    if gaps[tops].any() or len(np.unique(there)) < len(there) or 2 * gaps.sum() < len(there):
+        return
+    above = np.maximum.accumulate(np.where(gaps, 0, np.arange(len(gaps))))
+    merged = [column for column in table.columns.values() if column.gaps[gaps].all() and not column.gaps.all()]
+    table.columns |= {column.name: column.take(above) for column in merged}
+    names = ", ".join(f"`{column.name}`" for column in merged)
+    stand = "stands" if len(merged) == 1 else "stand"
+    table.done.append(f"{names} {stand} in the first row of each episode only: taken for the rows below it as well.")
 
 
 def _clock(column: Column, table: Table) -> Array:

@@ -83,6 +83,19 @@ def _first_lines(data: bytes) -> Iterator[Line]:
             yield Line(line.decode(errors="replace"), end, number, separator, filled)
 
 
+def _names_groups(head: Line, below: Line | None = None, row: Line | None = None) -> bool:
+    """Say whether a line names groups of columns ("Patient;;;Signs;"), and the line below it the columns themselves."""
+    if below is None or row is None or not head.filled < below.filled:
+        return False
+    try:
+        lines = [next(_lines_of(line.text, below.separator)) for line in (head, below, row)]
+    except csv.Error:
+        return False
+    groups, names, cells = ([field.strip() for field in line] for line in lines)
+    are_names = len({*names}) == len(names) and not any(name == "" or name[0].isdigit() for name in names)
+    return "" in groups and are_names and any(cell[:1].isdigit() for cell in cells)
+
+
 class Csv:
     """The rows of a CSV file, and the types that its columns were found to have so far.
 
@@ -105,7 +118,8 @@ class Csv:
         if not heads:
             raise ValueError(f"{self.path.name} is empty: it needs a header line with the names of the columns.")
         most = max(line.filled for line in heads)
-        head = next(line for line in heads if line.filled > 2 or 2 * line.filled >= most)
+        first = next(i for i, line in enumerate(heads) if line.filled > 2 or 2 * line.filled >= most)
+        head = heads[first + _names_groups(*heads[first : first + 3])]
         try:
             names = _without_end(next(_lines_of(head.text, head.separator)), 1)
         except csv.Error as error:
