@@ -26,7 +26,7 @@ from sparsetd.evaluation.held_out import (
     tenths,
     without_each,
 )
-from sparsetd.evaluation.linear import LinearValue, coefficients, score_powers, sums_of
+from sparsetd.evaluation.linear import LinearValue, Span, coefficients, score_powers, sums_of
 from sparsetd.evaluation.reading import MAX_COLUMNS, Ask, chosen
 from sparsetd.features.featurize import featurize
 from sparsetd.logs import Transitions
@@ -388,3 +388,15 @@ def test_the_interval_agrees_with_that_of_the_selection_layer(seed):
     other = value_interval(LSTD(gamma=GAMMA, fit_intercept=True).fit(*rows, **columns), *rows, **columns)
     assert other.estimate[0] == pytest.approx(own.value, rel=1e-9)
     assert other.standard_error[0] == pytest.approx(own.standard_error, rel=0.1)
+
+
+def test_the_sums_of_a_mixture_are_the_mixture_of_the_sums():
+    """A quarter of the way from the behaviour to a policy: its sums follow from theirs, and no others do."""
+    rng = np.random.default_rng(0)
+    one, other = rng.exponential(size=(2, 50))
+    span = Span.of(np.stack([one, 0.75 + 0.25 * one, other, np.ones(50)]))
+    assert span.formed == [0, 1, 3]
+    expected = [[1, 0, 0], [0, 1, 0], [0.75, 0.25, 0], [0, 0, 1], [1, 0, 0]]
+    assert span.shares == pytest.approx(np.array(expected), abs=1e-12)
+    near = np.stack([one, one + 1e-6 * other, other])
+    assert Span.of(near).formed == [0, 1, 2, 3]  # 1e6 (near − one) would be rounding

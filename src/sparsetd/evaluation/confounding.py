@@ -55,47 +55,66 @@ USUAL = 0.9  # share of the rows whose odds a column changes by no more than its
 
 
 @dataclass(frozen=True, eq=False)
-class Confounded:
-    """The rows of a sample with everything that the bounds need, and the plain fit to them.
+class Cause:
+    """The rows of a sample, and how far a cause may weigh each of them otherwise; this needs no features.
 
     `given` is the share of the ratio that depends on the behaviour's probabilities. Where the target leaves things as
-    they were done, nothing is confounded. `sums` are those of these rows, with the ridge. `sampled` says that the log
-    has more clusters than these, or others.
+    they were done, nothing is confounded. `weight` is ρ(1 − μ), as far as it depends on the behaviour: by it quantiles
+    are fitted.
     """
 
-    part: Part
     mu: Array
     action: Array
     given: Array
-    sums: Moments
-    sampled: bool
+    weight: Array
 
     @classmethod
-    def of(cls, part: Part, log: Transitions, target: Target, sums: Moments, sampled: bool) -> Confounded:
-        """The rows of a part, the first of the log, for the policy whose ratios they have."""
-        n, ratio = len(part.batch), part.batch.ratio
+    def of(cls, ratio: Array, log: Transitions, target: Target) -> Cause:
+        """What a cause may do to the first rows of a log, with the ratios of a policy."""
+        n, mu = len(ratio), np.asarray(log.behavior_prob)[: len(ratio)]
         action = np.zeros(n, dtype=np.intp) if log.action is None or log.action.ndim > 1 else log.action[:n]
         found = target.shares(log)
         rest = np.zeros(n) if found is None else found[1][:n]
         given = np.divide(ratio - rest, ratio, where=ratio > 0, out=np.ones(n))
-        return cls(part, np.asarray(log.behavior_prob)[:n], action, given, sums, sampled)
+        return cls(mu, action, given, ratio * given * (1.0 - mu))
 
     @cached_property
-    def exposed(self) -> Array:
-        """ρ(1 − μ) of every row, as far as it depends on the behaviour: by these weights quantiles are fitted."""
-        return self.part.batch.ratio * self.given * (1.0 - self.mu)
+    def of_actions(self) -> list[Array]:
+        """The rows that a cause may weigh otherwise, by action."""
+        exposed = self.weight > 0
+        return [np.flatnonzero((self.action == a) & exposed) for a in np.unique(self.action[exposed])]
+
+    def affords(self, n_columns: int) -> bool:
+        """Whether every action has rows enough for quantiles of so many columns and a constant.
+
+        If not, bounds are wild, or close too early.
+        """
+        return all(n_columns <= _affordable(self.weight[rows]) for rows in self.of_actions)
+
+
+def _affordable(weight: Array) -> int:
+    """The columns that rows with these weights afford: one for every twenty effective rows."""
+    squares = float(weight @ weight)
+    return int(weight.sum() ** 2 / squares) // ROWS_EACH if squares > 0 else 0
+
+
+@dataclass(frozen=True, eq=False)
+class Confounded:
+    """The rows of a sample with everything that the bounds need, and the plain fit to them.
+
+    `sums` are those of these rows, with the ridge. `sampled` says that the log has more clusters than these, or others.
+    """
+
+    part: Part
+    cause: Cause
+    sums: Moments
+    sampled: bool
 
     @cached_property
     def of_actions(self) -> list[OneAction]:
-        """The rows that a cause may weigh otherwise, by action."""
-        weight, states = self.exposed, self.part.states
-        taken = (np.flatnonzero((self.action == a) & (weight > 0)) for a in np.unique(self.action[weight > 0]))
-        return [OneAction.of(states, rows, weight[rows]) for rows in taken]
-
-    @property
-    def is_thin(self) -> bool:
-        """Whether an action has too few rows for quantiles of all columns; bounds are then wild, or close too early."""
-        return any(own.is_thin for own in self.of_actions)
+        """The rows that a cause may weigh otherwise, with their columns, by action."""
+        weight, states = self.cause.weight, self.part.states
+        return [OneAction(states, rows, weight[rows], _affordable(weight[rows])) for rows in self.cause.of_actions]
 
     @cached_property
     def plain(self) -> LinearValue:
@@ -114,7 +133,7 @@ class Confounded:
 
     @cached_property
     def sides(self) -> Sides:
-        return Sides(self.part.states, self.after, self.exposed)
+        return Sides(self.part.states, self.after, self.cause.weight)
 
     def bound(self, own: Value, strength: float, kind: Kind, sign: float, limits: Ends, settled: float = 0.0) -> Value:
         """The lowest (or, with sign −1, the highest) value of a log whose value is `own`, from that of this sample.
@@ -145,12 +164,12 @@ class Confounded:
             fitted = self.part.states @ np.column_stack(betas)
             for own, of_all in zip(self.of_actions, fitted.T, strict=True):
                 q[own.rows] = of_all[own.rows]
-        below = outcome <= q
-        alpha = self.mu + (1.0 - self.mu) / strength
-        beta = self.mu + strength * (1.0 - self.mu)
+        below, mu, given = outcome <= q, self.cause.mu, self.cause.given
+        alpha = mu + (1.0 - mu) / strength
+        beta = mu + strength * (1.0 - mu)
         W = alpha + (beta - alpha) * below
         offset = (1.0 - alpha) * q * (1.0 - below / tau)
-        return 1.0 + self.given * (W - 1.0), self.given * offset, outcome, below
+        return 1.0 + given * (W - 1.0), given * offset, outcome, below
 
 
 class Sides:
@@ -210,11 +229,11 @@ def _first(rows: Confounded, strength: float, sign: float) -> Value:
 
 def _persistent(rows: Confounded, strength: float, sign: float) -> Value:
     """The least mean of W_c(v + x_c) over weights of the clusters between Πα and Πβ that average 1."""
-    e, mu = rows.part.episodes, rows.mu
+    e, mu, given = rows.part.episodes, rows.cause.mu, rows.cause.given
     value, moved = sign * rows.plain.value, sign * rows.plain.influence(rows.part)
     ends = []
     for factor in (1.0 / strength, strength):
-        bound = 1.0 + rows.given * (1.0 - mu) * (factor - 1.0)
+        bound = 1.0 + given * (1.0 - mu) * (factor - 1.0)
         # Products are taken as sums of logarithms, and e⁵⁰ is as good as no bound: long clusters must not overflow.
         ends.append(np.exp(np.minimum(e.rows_by_cluster(np.log(bound)), 50.0)))
     low, high = ends
@@ -241,12 +260,6 @@ class OneAction:
     rows: Array
     weight: Array
     most: int
-
-    @classmethod
-    def of(cls, states: Array, rows: Array, weight: Array) -> OneAction:
-        """`most` columns are one for every twenty effective rows."""
-        squares = float(weight @ weight)
-        return cls(states, rows, weight, int(weight.sum() ** 2 / squares) // ROWS_EACH if squares > 0 else 0)
 
     @property
     def is_thin(self) -> bool:

@@ -270,6 +270,11 @@ class Facts:
         return self.least[2] == self.most[1] == 1.0
 
     @property
+    def as_logged(self) -> bool:
+        """Whether the policy did what was logged to the end, so that its value is the mean return."""
+        return self.on_policy and self.complete
+
+    @property
     def mean_return(self) -> float:
         return self.returns / self.n_episodes
 

@@ -21,7 +21,7 @@ from sparsetd.evaluation import choice, held_out, support
 from sparsetd.evaluation.action_values import second_opinion
 from sparsetd.evaluation.cautions import Caution, Evidence, by_severity, found_in, suspected_in
 from sparsetd.evaluation.choice import Choice
-from sparsetd.evaluation.confounding import Confounded, robustness, strengths_of
+from sparsetd.evaluation.confounding import Cause, Confounded, robustness, strengths_of
 from sparsetd.evaluation.episodes import Facts
 from sparsetd.evaluation.estimate import Estimate, Value, check_level, minus
 from sparsetd.evaluation.first_reading import Basis, Column, First, columns_of, first_reading
@@ -134,11 +134,6 @@ class Judged:
         return support.overlap(self.facts)
 
     @property
-    def sample_mean(self) -> bool:
-        """Whether the policy did what was logged to the end, so that its value is the mean return."""
-        return self.facts.on_policy and self.facts.complete
-
-    @property
     def estimate(self) -> Estimate:
         own = Estimate.of_influence("linear TD, all features", *self.value)
         return own.resting_on(self.support.effective_episodes).sharing(self.share)
@@ -228,15 +223,19 @@ def _policy(first: First, k: int, chosen: Choice | None) -> Walk[Judged]:
     # The columns by weight: those that were chosen, then the others, each by their share of the value's spread.
     weight = np.abs(model.theta[:-1]) * folds.spread()
     heavy = np.lexsort((-weight, ~np.isin(basis.columns, () if chosen is None else chosen.support)))
-    asked = {
-        "influence": Ask(influence, (model,)),
-        "weights": Ask(support.weight_sums, (model,)),
-        "extra": extra_sums(model, heavy),
-        **({"second": Ask(second_way, (model,))} if wanted() else {}),
-    }
+    asked = {"weights": Ask(support.weight_sums, (model,))}
+    if wanted():
+        asked["second"] = Ask(second_way, (model,))
+    if not facts.as_logged:
+        asked |= {"influence": Ask(influence, (model,)), "extra": extra_sums(model, heavy)}
     found = yield {name: basis.ask(ask, k) for name, ask in asked.items()}
     if wanted():
         verify(model, found.second, basis.ridge(k))
+    about = log.target_names[k], log.targets[k].words, model
+    carried = support.support(found.weights, facts)
+    if facts.as_logged:  # the mean return will take the place of this value, and rests on no features
+        unknown = model.value, np.zeros(facts.n_clusters)
+        return Judged(*about, unknown, facts, carried, Misfit(), unknown)
     moved = log.joined(found.influence)
     if not (np.isfinite(model.value) and np.isfinite(moved).all()):
         raise ValueError(
@@ -246,9 +245,7 @@ def _policy(first: First, k: int, chosen: Choice | None) -> Walk[Judged]:
     own = basis.widened(k, (model.value, moved))
     fit = Fit(k, model, folds, basis.views, basis.ridge(k), np.concatenate(found.influence))
     missed = yield from misfit(fit, found.extra, names, heavy)
-    carried = support.support(found.weights, facts)
-    words = log.targets[k].words
-    return Judged(log.target_names[k], words, model, own, facts, carried, missed, own, share=basis.share)
+    return Judged(*about, own, facts, carried, missed, own, share=basis.share)
 
 
 def _before_details(first: First) -> tuple[Choice, Array | None, list[LinearValue], Array]:
@@ -346,11 +343,11 @@ def _with_evidence(
 ) -> Judged:
     """The policy with its difference to the behaviour, a second opinion, and all cautions that apply."""
     log, settings = first.log, first.settings
-    value = logged.observed if own.sample_mean else own.value
-    share = 1.0 if own.sample_mean else own.share  # a mean of returns rests on no basis
+    value = logged.observed if own.facts.as_logged else own.value
+    share = 1.0 if own.facts.as_logged else own.share  # a mean of returns rests on no basis
     acts = _acts(log.log, log.targets[k])
     judged = replace(own, value=value, gain=minus(value, logged.value), acts=acts, share=share)
-    if log.behavior is not None and not own.sample_mean:
+    if log.behavior is not None and not own.facts.as_logged:
         sample = log.sample.under(k).episodes
         args = (log.log, log.targets[k], log.behavior, log.features, settings.gamma, sample, log.hashes[: len(sample)])
         found = second_opinion(*args)
@@ -376,7 +373,7 @@ def _with_evidence(
         few=few,
         fewer=fewer,
         opinion=judged.opinion,
-        sample_mean=own.sample_mean,
+        sample_mean=own.facts.as_logged,
         clustered=settings.cluster is not None,
         blocks=log.blocks,
         suspected=suspected,
@@ -393,12 +390,12 @@ def confounded(log: Opened, basis: Basis, k: int) -> Confounded | None:
     """
     if log.log.behavior_prob is None:
         return None
+    cause = Cause.of(basis.first_clusters.under(k).batch.ratio, log.log, log.targets[k])
+    basis = basis if cause.affords(len(basis.columns)) else basis.raw()
     rows = basis.first_rows.under(k)
     sampled = log.spans is not None or len(rows.episodes) < len(log.hashes)
     sums = sums_of(rows).ridged(basis.ridge(k)) if sampled else basis.moments[k].total()
-    found = Confounded.of(rows, log.log, log.targets[k], sums, sampled)
-    few = basis.raw()
-    return confounded(log, few, k) if found.is_thin and len(few.columns) < len(basis.columns) else found
+    return Confounded(rows, cause, sums, sampled)
 
 
 def _robustness(first: First, logged: Logged, own: Judged, k: int, strengths: Callable[[], Any]) -> Robustness | None:

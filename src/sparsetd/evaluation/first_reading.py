@@ -32,7 +32,7 @@ from sparsetd.evaluation.cautions import MOST_COMPARED
 from sparsetd.evaluation.choice import Choice
 from sparsetd.evaluation.episodes import Facts, Groups, Weighed
 from sparsetd.evaluation.estimate import Estimate, Value
-from sparsetd.evaluation.linear import policy_sums
+from sparsetd.evaluation.linear import Span, policy_sums
 from sparsetd.evaluation.reading import Ask, Opened, Part, Parts, Settings, answer, seen
 from sparsetd.features.basis import Basis as RankBasis
 from sparsetd.logs import suspicions
@@ -187,13 +187,18 @@ class Basis:
         """The rows of a log in memory, or the sample of one in shards."""
         return self.rows if isinstance(self.rows, Part) else self.sample.in_units(self.rows.units)
 
-    @cached_property
-    def first_rows(self) -> Part:
-        """The first clusters at hand, about `BOUNDED` rows of them, on this basis."""
+    @property
+    def first_clusters(self) -> Part:
+        """The first clusters at hand, about `BOUNDED` rows of them; their features are not formed yet."""
         rows = self.at_hand
         ends = np.append(rows.episodes.clusters[1:], len(rows.episodes))
         last = np.searchsorted(ends, np.searchsorted(rows.episodes.last, BOUNDED) + 1)
-        return seen(rows.some(slice(0, int(ends[min(int(last), len(ends) - 1)]))).whole(), self.views, {})
+        return rows.some(slice(0, int(ends[min(int(last), len(ends) - 1)])))
+
+    @cached_property
+    def first_rows(self) -> Part:
+        """The first clusters at hand on this basis."""
+        return seen(self.first_clusters.whole(), self.views, {})
 
     def ask(self, ask: Ask, policy: int | None = None) -> Ask:
         """The ask of the rows on this basis, under a policy or as logged."""
@@ -223,18 +228,19 @@ def first_reading(log: Opened, settings: Settings, details: bool) -> First:
     resampled = bool(details and settings.n_resamples) and len(columns) <= choice.MAX_RIVALS
     split = formed and (resampled or log.built is not None)
     group, n = (groups.group, groups.n) if split else (groups.fold, groups.n // groups.each)
-    asked = {"sums": policy_sums(group, n, (*every, None)), "tail": Ask(_tail)}
+    policies = (None, *every)
+    span = Span.of(rows.ratios) if isinstance(rows, Part) and rows.ratios is not None else Span.none(len(every))
+    asked = {"sums": policy_sums(group, n, [policies[k] for k in span.formed]), "tail": Ask(_tail)}
     # Copies are told by the digests, and the share of the digests that is kept bounds their number.
     asked["digests"] = Ask(_digests, (min(1.0, MOST_COMPARED / len(groups.group)),), whole=True)
     asked |= {f"facts {k}": Ask(Facts.of, whole=True).under(k) for k in every}
     asked |= {f"ages {k}": Ask(support.by_age, whole=True).under(k) for k in every if details}
     found = vars(answer(rows, **asked))
-    *own, behavior = (found["sums"].of_policy(k) for k in (*every, len(every)))
+    behavior, *own = (found["sums"].mixed(shares) for shares in span.shares)
     behavior, tail = behavior.total(), found["tail"]
     if units is None:
-        units = own[0].units(log.units)
-        own, behavior = in_units(own, log.units, units), behavior.in_units(log.units, units)
-        tail, rows = in_other_units(tail, log.units, units), rows.in_units(units)
+        own, behavior, tail, units = _in_final_units(log, own, behavior, tail)
+        rows = rows if units is log.units else rows.in_units(units)
     folds = tuple(moments.merged(groups.each) if split else moments for moments in own)
     smaller = own[0] if split else None
     basis = Basis(rows, log.sample, columns, units, folds, behavior, tail, smaller, chosen)
@@ -243,6 +249,16 @@ def first_reading(log: Opened, settings: Settings, details: bool) -> First:
     digests = np.hstack(found["digests"]) if found["digests"] else None
     facts, ages = (tuple(found.get(f"{name} {k}") for k in every) for name in ("facts", "ages"))
     return First(log, settings, groups, basis, facts, ages, digests)  # type: ignore[arg-type]
+
+
+def _in_final_units(
+    log: Opened, own: list[Moments], behavior: Moments, tail: Array
+) -> tuple[list[Moments], Moments, Array, Units]:
+    """The sums in units of the mean and the spread of all rows: often those that they were formed in."""
+    old, new = log.units, own[0].units(log.units)
+    if old.agree(new):
+        return own, behavior, tail, old
+    return in_units(own, old, new), behavior.in_units(old, new), in_other_units(tail, old, new), new
 
 
 def _shrunk(basis: Basis, n_raw: int, every: list[Moments], each: int) -> Basis:

@@ -47,6 +47,8 @@ from sparsetd.system import Array
 LOST = 1e-4  # cᵀθ counts as undetermined if more than this share of c lies outside the row space of A
 DEPENDENT = 1e-10  # a column is redundant if the columns before it explain all except this share
 TOLERANCE = 1e-6  # relative difference between two ways to an answer that may be rounding
+MIXED = 1e-13  # a ratio is a mixture of others if it differs from one by no more than this share of its largest
+MOST_MIXED = 10.0  # sizes of the shares of a mixture: with larger ones their sum would be rounding
 FEW_LENGTHS = 6  # different lengths up to which clusters are taken as long as they are
 TOGETHER = 2**23  # numbers in the small matrices of the clusters that are left out at one time: 64 MB
 
@@ -100,8 +102,58 @@ class PolicySums:
 
     def of_policy(self, k: int) -> Moments:
         """The sums of one of the policies that were asked about."""
-        system = self.systems[k]
+        return self._moments(self.systems[k])
+
+    def mixed(self, shares: Array) -> Moments:
+        """The sums for a ratio that is a mixture of those of these policies."""
+        used = np.flatnonzero(shares)
+        alone = len(used) == 1 and shares[used[0]] == 1.0
+        return self._moments(self.systems[used[0]] if alone else np.tensordot(shares[used], self.systems[used], 1))
+
+    def _moments(self, system: Array) -> Moments:
         return Moments(system[:, :, :-1], system[:, :, -1], self.C, self.start, *self.counts)
+
+
+@dataclass(frozen=True, eq=False)
+class Span:
+    """The ratios that sums are formed for (`formed`; 0 is the logged behaviour), and how all ratios mix these.
+
+    A and b are linear in ρ, and policies that are compared are often mixtures: a quarter and half of the way from what
+    was done to something else.
+    """
+
+    formed: list[int]
+    shares: Array
+
+    @classmethod
+    def none(cls, n_policies: int) -> Span:
+        """No ratio is known to be a mixture of others."""
+        return cls(list(range(n_policies + 1)), np.eye(n_policies + 1))
+
+    @classmethod
+    def of(cls, ratios: Array) -> Span:
+        """The mixtures among the ratios of some policies and that of the behaviour, which is 1."""
+        every, formed = np.vstack([np.ones(ratios.shape[1]), ratios]), [0]
+        shares = np.zeros((len(every), len(every)))
+        shares[0, 0] = 1.0
+        for k, ratio in enumerate(every[1:], start=1):
+            found = _mixture(every[formed], ratio)
+            if found is None:
+                formed.append(k)
+                shares[k, k] = 1.0
+            else:
+                shares[k, formed] = found
+        return cls(formed, shares[:, formed])
+
+
+def _mixture(known: Array, ratio: Array) -> Array | None:
+    """The shares of known ratios that make up this one, up to rounding; None if there are none."""
+    gram, shares, left = known @ known.T, np.zeros(len(known)), ratio
+    for _ in range(2):  # the second round takes off what rounding left
+        shares = shares + np.linalg.lstsq(gram, known @ left, rcond=None)[0]
+        left = ratio - shares @ known
+    exact = np.abs(left).max() <= MIXED * ratio.max()
+    return shares if exact and np.abs(shares).sum() <= MOST_MIXED else None
 
 
 def policy_sums(group: Array | None = None, n: int = 1, policies: Iterable[int | None] = (0,)) -> Ask:

@@ -43,6 +43,7 @@ BLOCK = 2**18  # numbers of φ in a piece: the piece, 2 MB, and its products sta
 MANY = 8  # pieces of a log that is made once and kept, not anew for every reading
 LEAST = 2_048  # rows of a piece, however many columns: adding up sums must stay cheaper than forming them
 TINY = 1e-100  # the spread of a column below which its squares are lost
+NEARLY_FLAT = 1e-6  # the spread of a column below this share of its mean: its mean would be rounding
 LEAST_SPREAD = 1e-290  # below it, 1 by the spread is not a number
 MOST_REWARD = 1e70  # the size of rewards: their fourth powers, and those of 1 by it, are still numbers
 MOST_RATIO = 1e50
@@ -247,8 +248,8 @@ def first_units(units: Units, n: int) -> Units:
 def pilot_units(features: Any, phi: Array) -> Units:
     """Units from some rows: a constant column is centred at its very value, so that it stays constant."""
     phi = features.transform(phi) if isinstance(features, Basis) else phi
-    shift = np.asarray(phi[0], dtype=np.float64)
-    scale = np.asarray(phi.std(axis=0, dtype=np.float64))
+    mean, scale = (np.asarray(f(axis=0, dtype=np.float64)) for f in (phi.mean, phi.std))
+    shift = np.where(scale > NEARLY_FLAT * np.abs(mean), mean, phi[0])
     tiny = np.flatnonzero(scale < TINY)  # the squares of such numbers are 0
     reach = np.abs(phi[:, tiny] - shift[tiny]).max(axis=0, initial=0.0)
     scale[tiny] = reach * ((phi[:, tiny] - shift[tiny]) / np.where(reach > 0, reach, 1.0)).std(axis=0)

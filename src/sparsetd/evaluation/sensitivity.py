@@ -206,8 +206,8 @@ def sensitivity(
     settings = Settings(gamma, features, None, classifier, level, n_folds, 0, 0, cluster, engine, checkpoint, progress)
     found = judge(transitions, {"target": target}, settings)
     own = found.policies[0]
-    rows = None if own.sample_mean else confounded(found.log, found.first.basis, 0)
-    if rows is None and not own.sample_mean:
+    rows = None if own.facts.as_logged else confounded(found.log, found.first.basis, 0)
+    if rows is None and not own.facts.as_logged:
         raise ValueError("Confounding changes the behaviour's probabilities: log `behavior_prob`, or actions.")
     bounds: list[Bound] = []
     limits = own.facts.possible()

@@ -83,7 +83,9 @@ def by_group(found: Judgement, groups: Mapping[str, Array]) -> Together:
     """
     basis, n, within, values = found.first.basis, len(groups), {}, {}
     code = np.argmax(np.stack(list(groups.values())), axis=0)
-    compared: list[tuple[int | None, str, bool]] = [(k, p.name, p.sample_mean) for k, p in enumerate(found.policies)]
+    compared: list[tuple[int | None, str, bool]] = [
+        (k, p.name, p.facts.as_logged) for k, p in enumerate(found.policies)
+    ]
     compared = compared if len(compared) > 1 else [(None, DONE, found.logged.complete), *compared]
     sums = answer(basis.rows, sums=basis.ask(policy_sums(code, n, (k for k, *_ in compared)))).sums
     models, asks = [], {}

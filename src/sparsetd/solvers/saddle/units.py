@@ -20,6 +20,7 @@ import scipy.sparse as sp
 from sparsetd.system import Array, Batch
 
 CONSTANT = 1e-12  # a column whose spread is so small beside its mean does not vary
+ROUNDING = 1e-9  # units that differ by less count as the same
 NULL = 1e-10  # share of the largest eigenvalue of C below which a direction is empty
 
 
@@ -57,6 +58,11 @@ class Units:
     def none(cls, n_features: int, constant: bool) -> Units:
         """Columns as they come."""
         return cls(np.ones(n_features), np.zeros(n_features), constant)
+
+    def agree(self, other: Units) -> bool:
+        """Whether rows are the same in these units as in others, up to rounding."""
+        apart = np.abs(np.concatenate([self.scale - other.scale, self.shift - other.shift]))
+        return bool((apart <= ROUNDING * np.tile(self.scale, 2)).all())
 
     def applied(self, batch: Batch) -> Batch:
         """The batch in these units, in double precision."""
