@@ -22,7 +22,6 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
-    "inherited_parameters",
     "plain_mathematics",
     "command_help",
     "complete_reference",

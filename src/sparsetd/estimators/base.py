@@ -21,6 +21,7 @@ from sparsetd import solvers
 from sparsetd._tools.progress import track
 from sparsetd._tools.typed_sklearn import BaseEstimator, RegressorMixin
 from sparsetd.estimators import validation
+from sparsetd.estimators.docstrings import with_inherited
 from sparsetd.estimators.plausible import Watch
 from sparsetd.estimators.validation import Following, check_parameters, following
 from sparsetd.logs.checks import finite as check_finite
@@ -122,8 +123,11 @@ class BaseTD(RegressorMixin, BaseEstimator):
     _renamed: ClassVar[dict[str, str]] = {}  # parameters of earlier versions, and what they are called now
 
     def __init_subclass__(cls, **more: Any) -> None:
-        """The annotated attributes of an estimator are its parameters, without a decorator."""
+        """The annotated attributes of an estimator are its parameters, without a decorator, and `help` lists them."""
         super().__init_subclass__(**more)
+        parent = next(base for base in cls.__mro__[1:] if issubclass(base, BaseTD))
+        if cls.__doc__:  # if there is none, the dataclass makes one
+            cls.__doc__ = with_inherited(cls.__doc__, parent.__doc__ or "")
         dataclass(kw_only=True, eq=False, repr=False)(cls)
 
     def __new__(cls, **parameters: Any) -> Self:
@@ -393,8 +397,9 @@ class BaseTD(RegressorMixin, BaseEstimator):
         self.history_ = solution.history or self.history_
         for name, value in solution.extras.items():
             setattr(self, f"{name}_", value)
-        bound = self.support_tol * max(self.coef_.max(), -self.coef_.min())
-        self.support_ = (self.coef_ > bound) | (self.coef_ < -bound)  # without an array of |θ|, which may be long
+        bound = self.support_tol and self.support_tol * max(self.coef_.max(), -self.coef_.min())
+        self.support_ = self.coef_ > bound  # without an array of |θ|, which may be long
+        self.support_ |= self.coef_ < -bound
         complaint = ""
         if self.status_ in ("finished", "converged"):  # it came to its end, but can these values be right?
             init = None if self.coef_init is None else self._initial(len(solution.coef))

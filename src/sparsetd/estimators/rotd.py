@@ -115,8 +115,6 @@ class ROTDLasso(GradientTD):
     ----------
     eta : float
         Weight of the rows of w.
-    lam : float
-        λ of the eligibility trace.
     rho_theta, rho_w : float
         Weights of the two l1 norms.
 

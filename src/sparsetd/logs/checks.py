@@ -18,8 +18,6 @@ import pyarrow.compute as pc
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from sparsetd._tools.moderate import LARGEST, all_moderate, immoderate
-
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
 
@@ -31,6 +29,9 @@ LONGEST_ID = 1_000  # bytes: a file of 30 kB can repeat a text of a mebibyte in 
 KINDS = {"iu": "integers", "iuf": "numbers"}
 MOST = 8 * 2**30  # bytes that one row group or one column of lists may unpack to
 NUMBER = 8  # bytes of an entry
+# Products of a few such numbers are still finite, and their sums too. In NumPy's own type: one of Python's would be
+# rounded to infinity beside an array of float32, and nothing is above that.
+LARGEST = np.float64(1e100)
 FIRST_YEAR, LAST_YEAR = 1678 - 1970, 2261 - 1970  # nanoseconds in 64 bits reach no further
 
 
@@ -149,6 +150,20 @@ def finite(name: str, values: Any, where: Mask | None = None) -> None:
     found = found if where is None else np.where(where, found, 0.0)
     refuse(name, ~np.isfinite(found), found, "finite", "drop the row, or put a number in place of NaN or inf")
     refuse(name, immoderate(found), found, f"at most {LARGEST:g} in size", "rescale it")
+
+
+def immoderate(values: Array) -> Mask:
+    """Return which entries are NaN, infinite, or so large that products of them are."""
+    return ~np.asarray(np.abs(values) <= LARGEST)
+
+
+def all_moderate(values: Array) -> bool:
+    """Whether no entry is immoderate, without a mask of them: a sum of squares tells, unless all of them are large."""
+    if values.dtype.kind == "i":
+        return True
+    flat = values.ravel(order="K")
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.vdot(flat, flat) <= LARGEST**2) or not immoderate(values).any()
 
 
 def rows(name: str, values: Any) -> Array:

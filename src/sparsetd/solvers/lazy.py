@@ -27,7 +27,7 @@ from sparsetd.solvers.compiled.points import Stream
 from sparsetd.solvers.compiled.queue import EARLY, KEY, L1, LEVEL, MARK, SHARE
 from sparsetd.solvers.compiled.rules import GX, GY, MASS
 from sparsetd.solvers.state import LAYOUT, Places, aligned_zeros, room_for_a_step
-from sparsetd.solvers.stream import BOX, is_bent
+from sparsetd.solvers.stream import BOX, is_bent, places
 from sparsetd.system import Array
 
 GENERATIONS, GUIDE = 4096, 4097
@@ -152,11 +152,8 @@ def take_sums(state: Any) -> None:
     if state.lazy["pass"] == "awake":
         state.settle()
         return awake.flush(Hot(*state.lazy["lines"]), float(state.record[MASS]), True)
-    s = Lines(*state.lazy["lines"])
-    sums = np.empty((len(s.slots), s.counter[law.SEEN]))
-    entries.flush(s, state.lazy["past"], _origin(state, s), state.lazy["how"], sums)
-    for total, values in zip(_stacked(state.totals.x, state.totals.y), sums, strict=True):
-        total[: len(values)] = values
+    s, totals = Lines(*state.lazy["lines"]), state.totals
+    entries.flush(s, state.lazy["past"], _origin(state, s), state.lazy["how"], places(totals.x, totals.y))
 
 
 def _stacked(x: Array, y: Array | None) -> list[Array]:
@@ -228,22 +225,24 @@ def _begin_entries(solver: Any, state: Any, system: Any) -> dict[str, Any]:
     every = min(horizon(d), 1 << (20 if searched else 22)) if bent else horizon(d)
     line, scalar, chain = aligned_zeros(d, marks.width), np.zeros((7, 4)), np.zeros((2 * GENERATIONS, 4))
     scalar[F] = chain[0] = chain[2 * law.FIRST] = 1.0
-    if any(v.any() for v in (*vectors, *totals)):  # else a line is written when its coordinate is
-        _fill(line, V, vectors)
-        _fill(line, R, [] if shape == THIN else totals)
-        line[: state.count, marks.born] = law.FIRST
     if bent:
         line[special, marks.front] = factors - 1.0
     lane, slots = _constants_of_lanes(system, bent, k, n, summed, constant), _slots(k, n)
-    trace, norms = np.zeros(ROOM), _norms(vectors, _known(state, state.origin))
-    counter = np.zeros(6, dtype=np.int64)
+    trace, norms, counter = np.zeros(ROOM), np.zeros((n, 3)), np.zeros(6, dtype=np.int64)
     counter[law.GENERATION] = counter[law.OLDEST] = law.FIRST
     s = Lines(line, np.zeros(ROOM, np.int32), trace, scalar, chain, norms, lane, counter, slots, SMALLEST[summed])
     if state.trace is not None:
         s = _begin_trace(s, marks.place, state.trace[0])
     history = aligned_zeros(every + 1 if searched else 1, 4)
     past = history, np.zeros(GUIDE, np.int64), np.zeros(512, np.int64), np.zeros(1, np.int64), np.zeros(1)
-    return {"lines": tuple(s), "past": past, "how": (shape, searched, bent and len(special) > 0), "every": every}
+    how = shape, searched, bent and len(special) > 0
+    if any(v.any() for v in (*vectors, *totals)):  # else a line is written when its coordinate is
+        _fill(line, V, vectors)
+        _fill(line, R, [] if shape == THIN else totals)
+        norms[:k, law.ORIGIN] = [np.vdot(v.astype(np.float64), v) for v in _known(state, state.origin)]
+        counter[law.SEEN] = state.count
+        entries.flush(s, past, _origin(state, s), how, (trace[:0],) * 4)
+    return {"lines": tuple(s), "past": past, "how": how, "every": every}
 
 
 def _constants_of_lanes(system: Any, bent: bool, k: int, n: int, summed: bool, constant: float) -> Array:
@@ -253,18 +252,6 @@ def _constants_of_lanes(system: Any, bent: bool, k: int, n: int, summed: bool, c
     per = np.divide(1.0, rho * constant, out=np.full(4, 1e150), where=rho * constant > 0)
     unit, half = np.where(thresholds, constant, 1.0) * kept, 0.5 * rho * constant**2 * kept
     return np.array([rho, thresholds, kept, dual, dual if bent else lane < n, per, unit, half], dtype=np.float64)
-
-
-def _norms(vectors: list[Array], origin: list[Array]) -> Array:
-    """‖v − v_0‖², ⟨v − v_0, v_0⟩ and ‖v_0‖² of every vector; v_0 is 0 for y."""
-    norms = np.zeros((len(vectors), 3))
-    for b, vector in enumerate(vectors):
-        if b < len(origin) and origin[b].any():
-            start = np.asarray(origin[b], dtype=np.float64)
-            norms[b] = (vector - start) @ (vector - start), (vector - start) @ start, start @ start
-        elif vector.any():
-            norms[b, 0] = np.vdot(vector.astype(np.float64), vector)
-    return norms
 
 
 def _begin_trace(s: Lines, place: int, trace: Array) -> Lines:

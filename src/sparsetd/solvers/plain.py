@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd._tools.moderate import all_moderate
 from sparsetd.solvers.compiled import rules
 from sparsetd.solvers.compiled.points import Stream
 from sparsetd.solvers.compiled.rules import GX, GY, MASS, REACH, START, WEIGHT
@@ -23,6 +22,8 @@ BETA, WEALTH, CURVATURE, SQUARES, HINT = range(5)
 
 def take(solver: Any, state: Any, system: Any, given: Stream) -> int:
     """Take rows; returns how many before the run diverged, or came to a bad row."""
+    from sparsetd.logs.checks import all_moderate  # seldom needed, and much to load
+
     if not (all_moderate(given.phi) and all_moderate(given.phi_next)):
         return 0
     state.apply_pending()

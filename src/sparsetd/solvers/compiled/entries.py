@@ -324,9 +324,9 @@ def materialise(s, past, how, first, out):
 
 @kernel
 def flush(s, past, origin, how, sums):
-    """Bring every line up to date, count the norms anew and begin all scalars afresh; the sums are moved to `sums` if
-    it has room for them."""
-    s, past, origin, sums, moves = borrow(s, 0), borrow(past, 4), borrow(origin, 0), borrow(sums, 0), len(sums) > 0
+    """Bring every line up to date, count the norms anew and begin all scalars afresh; the sums of w, θ, y1 and y2 are
+    moved to `sums` if these have room for them."""
+    s, past, origin, sums, moves = borrow(s, 0), borrow(past, 4), borrow(origin, 0), borrow(sums, 0), len(sums[0]) > 0
     here, law, marks = load(s.scalar, F, 0), asleep.law_of(s, float(s.counter[SINCE])), MARKS[how[0]]
     line, norms, counter = s.line, s.norms, s.counter
     norms[:, MOVED] = norms[:, asleep.ALONG] = 0.0
@@ -335,7 +335,7 @@ def flush(s, past, origin, how, sums):
         line[j, marks.born] = asleep.FIRST
         for b in range(len(s.slots)):
             if moves:
-                sums[b, j], line[j, R + b] = line[j, R + b], 0.0
+                sums[s.slots[b]][j], line[j, R + b] = line[j, R + b], 0.0
             start = origin[b, j] if b < len(origin) else 0.0
             moved = line[j, b] - start
             norms[b, MOVED] += moved * moved
@@ -369,6 +369,7 @@ def stepping(kinds):
         (G, room, gram, change, bound, from_origin), origin = borrow(work, WORK), borrow(origin, 0)
         fixed, phi, k, counter = borrow(constants, 0), (rows.phi, rows.phi_next), len(constants.m) // 3, s.counter
         saddle, length, old_discount, old_fresh, inverse = len(s.slots) > k, counter[asleep.TRACED], np.nan, np.nan, 0.0
+        empty = s.faded[:0]
         counter[asleep.FULL] = 0
         for t in range(begin, len(rows.reward)):
             reward, rate, fresh, step = rows.reward[t], rows.discount[t], rows.fresh[t], rows.alpha[t]
@@ -406,7 +407,7 @@ def stepping(kinds):
                 _step_linear(s, phi, about, kinds, steps[0], room, change)
             counter[SINCE] += 1
             if counter[SINCE] >= every or 2 * counter[asleep.GENERATION] + 4 > len(s.chain):
-                flush(s, past, origin, (kinds.shape, kinds.searched, kinds.own), s.line[:0])
+                flush(s, past, origin, (kinds.shape, kinds.searched, kinds.own), (empty, empty, empty, empty))
         return len(rows.reward)
 
     return kernel(stream)
