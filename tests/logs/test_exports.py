@@ -247,6 +247,60 @@ def test_gaps_of_a_kept_text_are_a_group_of_their_own() -> None:
     assert made.columns["ward"].tolist()[:4] == ["ICU", "missing", "ER", "OP"]
 
 
+def _offers(n: int = 2000) -> dict[str, list[object]]:
+    """Customers who may have several offers, each drawn with a probability that the table has in percent."""
+    rng = np.random.default_rng(0)
+    tenure = rng.uniform(0, 1, n)
+    chance = np.column_stack([0.2 + 0.5 * tenure, 0.5 - 0.4 * tenure, 0.3 - 0.1 * tenure])
+    offer = (rng.random(n)[:, None] > chance.cumsum(axis=1)).sum(axis=1)
+    taken = [f"{100 * one:.1f}".replace(".", ",") + " %" for one in chance[np.arange(n), offer]]
+    raw = {"customer": rng.integers(70_000, 71_000, n).tolist(), "tenure": tenure.tolist(), "chance": taken}
+    return raw | {
+        "share": rng.uniform(0.1, 1, n).tolist(),
+        "offer": [f"offer {k}" for k in offer],
+        "reward": [0, 1] * 1000,
+    }
+
+
+def test_what_looks_like_the_probability_of_the_action_is_asked_about() -> None:
+    with pytest.raises(MessyLog) as caught:
+        prepare(_offers(), action="offer", bandit=True)
+    (problem,) = caught.value.problems
+    assert problem.startswith("`chance` looks like the probability of the action that was taken")
+    assert "--column behavior_prob=chance" in problem
+    made = prepare(_offers(), action="offer", bandit=True, behavior_prob="chance")
+    assert 0.1 <= made.columns["behavior_prob"].min() < made.columns["behavior_prob"].max() <= 0.7
+    assert "obs_chance" in prepare(_offers(), action="offer", bandit=True, keep=["same"]).columns
+
+
+def test_an_id_of_several_decisions_is_what_they_share() -> None:
+    for roles in ({}, {"episode": "customer"}):
+        made = prepare(_offers(), action="offer", bandit=True, behavior_prob="chance", **roles)
+        assert made.transitions.n_episodes == 2000
+        assert "episode" not in made.columns
+        assert len(set(made.columns["customer"])) < 1000
+        said(made.notes, "`customer` looks like an id that several episodes share: ask with --cluster customer")
+
+
+def test_numbers_of_rows_in_a_database_are_left_out_in_any_order() -> None:
+    rng = np.random.default_rng(1)
+    raw = {
+        "id": (90_000 + rng.permutation(300)).tolist(),
+        "x": rng.normal(size=300).tolist(),
+        "reward": [0, 1, 0] * 100,
+    }
+    made = prepare(raw | {"pay": rng.choice(10**6, 300, replace=False).tolist()}, bandit=True)
+    assert made.transitions.names == ("x", "pay")
+    said(made.notes, "`id` only numbers the rows")
+    assert "obs_charted time" in prepare(raw | {"charted time": raw["id"]}, bandit=True).columns
+
+
+def test_a_probability_that_cannot_be_one_is_named() -> None:
+    raw = {"x": [1, 2], "p": [0.5, 1.5], "action": [0, 1], "reward": [0, 1]}
+    with pytest.raises(MessyLog, match=r"correct 1\.5, between 0 and 1, or leave out the row"):
+        prepare(raw, bandit=True, behavior_prob="p")
+
+
 def test_a_number_of_the_visit_orders_visits() -> None:
     raw = {"patient": list("aabbb"), "Lfd. Besuch": ["2", "1", "3", "1", "2"], "x": [5, 4, 3, 1, 2], "reward": [1] * 5}
     made = prepare(raw, ends="last-row")

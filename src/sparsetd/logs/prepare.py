@@ -190,6 +190,8 @@ def prepare(
     _give_hints(table, asked, known)
     _leave_out_rows(table, skip)
     named = _give_roles(table, roles, known)
+    if asked["bandit"]:
+        _share_ids(table)
     if not known:
         _leave_out_index(table)
     clock = _put_in_order(table, named, bool(asked["bandit"]), known)
@@ -201,6 +203,8 @@ def prepare(
     table.has_outcome |= bool(likely.get("reward"))
     absent = {role for role, name in named.items() if name is not None and role not in table.roles}
     columns |= _ends(table, columns, asked, absent, bool(known))
+    if "action" in columns and "behavior_prob" not in columns and "same" not in keep:
+        _refuse_propensity(table, columns["action"])
     seen, learnt = _observed(table)
     _say_unnamed(table, likely)
     if table.problems:
@@ -326,6 +330,13 @@ def _give_roles(table: Table, given: Mapping[str, Any], known: Mapping[str, Any]
         table.done.append("No column names the episode: a new one begins after each row that ended.")
     table.roles = roles
     return wanted
+
+
+def _share_ids(table: Table) -> None:
+    """Where every row is a decision of its own, an id of several rows names no episode, but what these rows share."""
+    name = table.roles.get("episode", "")
+    if name and len(np.unique(table.columns[name].codes)) < len(table.rows):
+        table.shared = table.roles.pop("episode")
 
 
 def _outcome(spec: str, names: Sequence[str], table: Table) -> tuple[str, dict[str, float]]:
@@ -577,6 +588,15 @@ def _ends(
     return made
 
 
+def _refuse_propensity(table: Table, action: Array) -> None:
+    """Ask what a column is that looks like the probability of the action: no policy knows it, so it is no state."""
+    for column in table.free:
+        if "kind" not in column.known and action.min() >= 0 and signs.may_be_propensity(column, action):
+            named = option("--column", f"behavior_prob={column.name}")
+            looks = f"`{column.name}` looks like the probability of the action that was taken"
+            table.problems.append(f"{looks}: if it is, say {named}; if it is not, --keep same.")
+
+
 def _observed(table: Table) -> tuple[dict[str, Array], dict[str, Any]]:
     """The columns without a role as numbers, text also as it stands (to ask about groups), and what was learnt."""
     columns: dict[str, Array] = {}
@@ -586,7 +606,8 @@ def _observed(table: Table) -> tuple[dict[str, Array], dict[str, Any]]:
     told = [table.columns[table.roles[role]] for role in roles if role in table.roles]
     for column in table.free:
         name, n_notes = column.name, len(table.done)
-        if "ids" not in table.keep and (shares := signs.names_episodes(column, table.group)):
+        shares = 2 if name == table.shared else signs.names_episodes(column, table.group)
+        if shares and "ids" not in table.keep:
             what = f"that several episodes share: ask with {option('--cluster', name)}"
             what = what if shares > 1 else "of one episode: it was left out"
             table.done.append(f"`{name}` looks like an id {what} (if not, --keep ids).")

@@ -125,6 +125,7 @@ class Table:
     group: Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     keep: Sequence[str] = ()
     missing: str = "mark"
+    shared: str = ""  # the column of an id that several decisions share, where each of them is an episode
     has_outcome: bool = False  # whether the reward is one of the whole episode, and stands at its end
 
     @property
@@ -285,6 +286,11 @@ class Reading:
     values: Array
     bad: Sequence[int] = ()
     how: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def shares(self) -> Array:
+        """The numbers, percents as shares."""
+        return self.values / 100 if self.how.get("unit") == "%" else self.values
 
 
 def meaning(cells: Sequence[Any], weight: Array, how: Mapping[str, Any]) -> Reading:

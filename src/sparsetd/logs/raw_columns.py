@@ -281,11 +281,13 @@ def flags(column: Column, table: Table) -> Array:
 
 
 def numbers(column: Column, table: Table, *, most: float = np.inf) -> Array:
-    """A column that must be there: finite numbers, between 0 and `most` if that is finite."""
+    """A column that must be there: finite numbers, between 0 and `most` if that is finite; percents are shares."""
     reading = meaning(column.cells, column.weight, {**column.known, "kind": "number"})
     say_how(column, reading, table)
-    values = column.spread(reading.values)
+    values = column.spread(reading.shares)
     wrong = np.isnan(values) | (((values > most) | (values < 0)) & np.isfinite(most))
     if wrong.any():
-        table.problem(f"`{column.name}` is missing or impossible", wrong, example(column, wrong))
+        within = f", between 0 and {most:g}" if np.isfinite(most) else ""
+        remedy = f"correct {example(column, wrong)}{within}"
+        table.problem(f"`{column.name}` is missing or impossible", wrong, remedy)
     return values

@@ -13,6 +13,7 @@ from sparsetd.logs.suspicions import TIMES
 from sparsetd.logs.words import TOTALS
 
 LEAST_ID = 10_000  # shorter numbers are ages and measurements
+LEAST_TAKEN = 20  # rows of an action from which its probability can be checked
 LEAST_IDS = 0.4  # ids in an episode, of patients who may have come several times
 CODE = re.compile(r"\S*[0-9]\S*")  # a text that may be an id
 INDEX = re.compile(r"Unnamed: 0(\.\d+)*|__index_level_\d+__")  # what pandas calls an index without a name in its files
@@ -49,15 +50,22 @@ def _is_total(one: object) -> bool:
 
 
 def counts_rows(column: Column, table: Table) -> bool:
-    """Say whether a column counts 1, 2, 3, or is an index that pandas wrote, where no value stands twice in a file."""
+    """Say whether a column counts 1, 2, 3, holds the long numbers of rows in a database, or is an index of pandas.
+
+    In such an index no value stands twice in a file.
+    """
     begins = [*(begin for begin, _ in table.begins), len(table.numbers)]
     if INDEX.fullmatch(column.name):
         file = np.searchsorted(begins, table.rows, side="right")
         return len(np.unique(file * len(column.cells) + column.codes)) == len(column.codes)
     values = column.spread(column.reading.values)
-    if len(values) <= MOST_CATEGORIES or len(table.free) == 1 or values[0] not in (0, 1):
+    if len(values) <= MOST_CATEGORIES or len(table.free) == 1:
         return False
-    return bool((np.diff(values) == 1)[~np.isin(table.rows[1:], begins)].all())
+    if values[0] in (0, 1):
+        return bool((np.diff(values) == 1)[~np.isin(table.rows[1:], begins)].all())
+    # So many measurements would hardly all be different.
+    few = len(values) ** 2 > 20 * np.ptp(values)
+    return few and may_be_ids(column) and len(np.unique(values)) == len(values) and not _has_name_of_time(column)
 
 
 def counts_visits(column: Column, group: Array) -> bool:
@@ -72,8 +80,12 @@ def counts_visits(column: Column, group: Array) -> bool:
 
 def is_called_time(column: Column, group: Array) -> bool:
     """Return whether a column of numbers is called a time and has no number twice in an episode."""
-    called = TIMES.search(folded(column.name).replace("_", " ")) is not None and column.reading.kind == "number"
+    called = _has_name_of_time(column) and column.reading.kind == "number"
     return called and len(np.unique(group * len(column.cells) + column.codes)) == len(group) > group.max() + 1
+
+
+def _has_name_of_time(column: Column) -> bool:
+    return TIMES.search(folded(column.name).replace("_", " ")) is not None
 
 
 def seconds_of_day(column: Column) -> Array | None:
@@ -107,6 +119,22 @@ def names_episodes(column: Column, group: Array) -> float:
     n_ids, n_episodes = len(np.unique(ids)), len(np.unique(episodes))
     one_each = len(np.unique(episodes * len(column.cells) + ids)) == n_episodes < len(ids)
     return n_episodes / n_ids if one_each and n_ids > max(MOST_CATEGORIES, LEAST_IDS * n_episodes) else 0
+
+
+def may_be_propensity(column: Column, action: Array) -> bool:
+    """Say whether a column may hold the probability μ of the logged action.
+
+    Then for each action 1/μ, summed over its rows, is the number of all rows, within chance. And μ must say more of the
+    actions than their shares do.
+    """
+    values, counts = column.spread(column.reading.shares), np.bincount(action)
+    if column.reading.kind != "number" or not ((values > 0) & (values <= 1)).all():
+        return False
+    often = counts >= LEAST_TAKEN
+    mean = np.bincount(action, 1 / values)[often] / len(action)
+    error = np.sqrt((np.bincount(action, 1 / values**2)[often] / len(action) - mean**2) / len(action))
+    alike = (np.abs(mean - 1) < 3 * error).all() and (error < 0.1).all() and often.sum() > 1
+    return bool(alike and np.log(values).mean() > np.log(counts / len(action))[action].mean())
 
 
 def says_the_same(column: Column, other: Column) -> bool:
