@@ -79,6 +79,15 @@ def test_the_interval_covers_the_choice_of_the_ridge(monkeypatch: pytest.MonkeyP
     assert chosen.interval[0] < given.interval[0] < given.interval[1] < chosen.interval[1]
 
 
+def test_of_plausible_ridges_one_is_taken_that_determines_the_value() -> None:
+    found = case(systems_build.drug, "strong", 1, episodes=250)
+    weak = evaluate(found.log, gamma=found.gamma, **QUICK)  # the least held-out loss gives (−208, 216), and red
+    low, high = weak.interval
+    assert low < found.truth < high
+    assert high - low < 10
+    assert weak.severity != "red"
+
+
 def test_half_of_the_misses_are_left_to_the_choice_of_the_basis() -> None:
     found = case(systems_build.queue, "mild", 2, 200)
     targets = {"asked": found.log.target_prob, "logged more": 0.5 * (found.log.target_prob + found.log.behavior_prob)}

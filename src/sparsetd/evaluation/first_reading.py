@@ -100,10 +100,10 @@ class Built:
         found = [first, *(first.under(m.A, m.b) for m in every[1:])]
         penalised = np.arange(found[0].b.shape[1]) >= n_raw
         penalised[-1] = False  # the constant
-        chosen = [shrunk(groups, penalised) for groups in found]
-        lams = tuple(lam for lam, _ in chosen)
+        settled = [_settled(m, groups, penalised) for m, groups in zip(every, found, strict=True)]
+        lams = tuple(lam for lam, _ in settled)
         ridges = tuple(None if np.isinf(min(lams)) else _ridge(lam, penalised) for lam in lams)
-        moves = tuple(_move(*known, penalised) for known in zip(every, found, chosen, strict=True))
+        moves = tuple(move for _, move in settled)
         return cls(lams, n_raw, found[0], penalised, scale, ridges, moves)
 
 
@@ -111,13 +111,31 @@ def _ridge(lam: float, penalised: Array) -> Array:
     return np.asarray(np.where(penalised, min(lam, NEVER), 0.0))
 
 
-def _move(moments: Moments, groups: shrinkage.Groups, chosen: tuple[float, Array], penalised: Array) -> float:
-    """The largest |v_λ − v| over the λ that may as well have been chosen."""
-    lam, shares = chosen
-    every, start = np.arange(len(penalised)), moments.start.sum(axis=0) / moments.n_episodes.sum()
-    others = [other for other, share in zip(LAMBDAS, shares, strict=True) if share >= PLAUSIBLE]
-    values = [float(start @ ridged(*groups.without(), penalised, every, other)) for other in (lam, *others)]
-    return max(abs(value - values[0]) for value in values)
+def _settled(moments: Moments, groups: shrinkage.Groups, penalised: Array) -> tuple[float, float]:
+    """The λ with the shortest interval, from the one with the least loss upwards, and how far off its value may be.
+
+    That is the largest |v_λ − v| over the λ that may as well be chosen. On unseen episodes a weak ridge may do as well
+    as a strong one and yet leave the value open: one episode then moves it without bound.
+    """
+    least, shares = shrunk(groups, penalised)
+    near = [other for other, share in zip(LAMBDAS, shares, strict=True) if share >= PLAUSIBLE or other == least]
+    found = [_fitted(moments, groups, penalised, lam) for lam in near]
+    moves = [max(abs(value - other) for other, _ in found) for value, _ in found]
+    lengths = [move + 2 * error for move, (_, error) in zip(moves, found, strict=True)]
+    best = int(np.argmin(lengths[: near.index(least) + 1]))  # the largest λ among equals
+    return near[best], moves[best]
+
+
+def _fitted(moments: Moments, groups: shrinkage.Groups, penalised: Array, lam: float) -> tuple[float, float]:
+    """The value at this λ, and its standard error over groups of episodes."""
+    every, (A, b, n) = np.arange(len(penalised)), groups.without()
+    start, episodes = moments.start.sum(axis=0), moments.n_episodes.sum()
+    theta = ridged(A, b, n, penalised, every, lam)
+    value, dual = float(start @ theta / episodes), ridged(A.T, start, n, penalised, every, lam) / episodes
+    held = 0.0 if np.isinf(lam) else lam * (dual * penalised) @ theta
+    first = (moments.start @ theta - moments.n_episodes * value) / episodes
+    moved = first + (groups.b - groups.A @ theta) @ dual - groups.n_rows * held
+    return value, float(np.linalg.norm(moved))
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,13 +12,14 @@ that losses can be compared, and all of them follow from sums over groups of epi
 critic, the raw columns alone, could not see what they miss.
 
 A choice between "raw" and "all" has to be careful, and so it errs where logs are small. A ridge moves little where the
-loss is nearly flat, and therefore its least loss can be taken as it is.
+loss is nearly flat.
 
 An interval that takes λ as given is too narrow where another λ might as well have been chosen and gives another value.
 So the choice is repeated on resampled logs (`shrunk`). The value may be off by the largest |v_λ − v| over the λ that
-these choose, and the interval has to cover all the same (`widening`). The best λ is none of these in some logs: that
-takes half of the misses that an interval may have, and leaves the other half to sampling (`OF_SAMPLING`; Berger and
-Boos, 1994).
+these choose, and the interval has to cover all the same (`widening`). A stronger one of them is taken if its interval
+is shorter, because held-out losses do not see how well a value is determined. The best λ is none of these in some logs:
+that takes half of the misses that an interval may have, and leaves the other half to sampling (`OF_SAMPLING`; Berger
+and Boos, 1994).
 """
 
 from __future__ import annotations
