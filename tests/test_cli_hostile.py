@@ -213,6 +213,9 @@ def test_a_checkpoint_is_a_folder_of_its_own(capsys, log, folder) -> None:
     words = ["fit", log, "--out", "m.sparsetd", "--checkpoint"]
     refused(capsys, [*words, log], "log.csv' is a file, but a checkpoint is a folder: name a folder")
     refused(capsys, [*words, "m.sparsetd"], "the checkpoint 'm.sparsetd' is also the output: name another folder")
+    every = [*words[:-1], "--checkpoint-every"]
+    refused(capsys, [*every, "5"], "--checkpoint-every says how often to keep the state: say where with --checkpoint")
+    refused(capsys, [*every, "0"], "argument --checkpoint-every: must be a number of seconds above 0, not '0'")
     assert not (folder / "m.sparsetd").exists()
 
 

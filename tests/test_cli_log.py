@@ -7,6 +7,7 @@ import importlib.util
 import json
 import re
 import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from sparsetd import read
 from sparsetd.cli import main
 from sparsetd.cli.options import check_output
 from sparsetd.estimators import model_file
+from sparsetd.estimators.fit_stream import fit_in_parts
 
 COLUMNS = [
     *("episode", "step", "obs_a", "obs_b", "action", "reward", "next_obs_a", "next_obs_b"),
@@ -255,6 +257,15 @@ def test_fit_with_a_checkpoint_gives_the_same_file(capsys, log, folder):
     a, b = (model_file.load(folder / name).estimator_ for name in ("a.sparsetd", "b.sparsetd"))
     assert a.coef_.tobytes() == b.coef_.tobytes()
     assert not (folder / "kept").exists()
+
+
+def test_the_time_between_two_checkpoints_can_be_chosen(capsys, log, monkeypatch):
+    monkeypatch.setattr("sparsetd.cli.models.fit_in_parts", partial(fit_in_parts, rows=20))
+    words = ["fit", log, "--method", "TDC", "--out", "a.sparsetd", "--checkpoint", "kept"]
+    _, _, seldom = run(capsys, *words)
+    _, _, often = run(capsys, *words, "--checkpoint-every", "1e-9")
+    assert seldom.count("checkpoint after") == 0
+    assert often.count("checkpoint after") > 2
 
 
 def shuffled(log, path):

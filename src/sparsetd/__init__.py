@@ -72,29 +72,4 @@ _HOMES = {
     "sweeps": "sweep",
     "estimators.model_file": "save load",
 }
-# Names that 0.3.0 moved: package, then the names that are found there now.
-_MOVED = {
-    "estimators": (
-        "GTD HTD TDCMP L1TD MirrorDescentTD PFGTD ROTDLasso RDATD LCPTD DantzigLSTD RALP TDScorer fit_stream "
-        "DivergenceWarning"
-    ),
-    "selection": (
-        "sparse_td_path SparsePath rho_max stability_selection StabilitySelection value_interval Interval summary "
-        "Summary"
-    ),
-    "evaluation": "Evaluation estimate_behavior",
-    "logs": "engines sharding",
-    "sweeps": "Sweep",
-}
-_LAWS = "tests/laws, in a clone of the repository; scikit-learn's check_estimator checks an estimator of your own"
-_RENAMED = {name: f"sparsetd.{home}.{name}" for home, names in _MOVED.items() for name in names.split()} | {
-    "SparseTDCV": "sparsetd.SparseTDSelect: it selects its features",
-    "transitions": "sparsetd.logs",
-    "model_file": "sparsetd.estimators.model_file",
-    "decisions": "sparsetd.evaluation",
-    "checks": _LAWS,
-    "testing": _LAWS,
-    "check_td_estimator": _LAWS,
-    "progress": "private; long work shows its progress by itself",
-}
-__getattr__, __dir__, __all__ = lazily(__name__, _HOMES, _RENAMED)
+__getattr__, __dir__, __all__ = lazily(__name__, _HOMES)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 import sklearn
 from laws.small_log import log
+from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sparsetd import LSTD, ROTD, TD, TDC
-from sparsetd.estimators import DivergenceWarning, TDScorer
+from sparsetd.estimators import DivergenceWarning, TDScorer, base
 from sparsetd.metrics import mspbe
 from sparsetd.problems import star
 from sparsetd.system import Batch
@@ -125,6 +128,7 @@ def star_rows():
 @pytest.mark.filterwarnings("ignore::sparsetd.estimators.DivergenceWarning")
 @pytest.mark.filterwarnings("ignore:One or more of the test scores are non-finite:UserWarning")
 @pytest.mark.filterwarnings("ignore:invalid value encountered in subtract:RuntimeWarning")  # scikit-learn's -inf - -inf
+@pytest.mark.filterwarnings("ignore:These rows have no reward:sklearn.exceptions.UndefinedMetricWarning")
 def test_a_search_chooses_no_setting_that_diverged(star_rows, criterion: str | None) -> None:
     problem, rows = star_rows
     asked = {"X_next": True, "ratio": True, "discount": True}
@@ -150,3 +154,26 @@ def test_the_score_of_a_fit_that_cannot_be_used_is_minus_infinity_with_one_warni
         with pytest.warns(DivergenceWarning, match=f"TD ended as '{status}': its score is -inf") as told:
             assert score(rows.phi, rows.reward, rows.phi_next, **columns) == -np.inf
         assert len(told) == 1
+
+
+@pytest.mark.usefixtures("routing")
+@pytest.mark.parametrize("criterion", [None, "mspbe", "bellman"])
+def test_a_search_without_rewards_says_once_that_scores_tell_nothing(criterion) -> None:
+    """On the star every reward is 0, so V = 0 is exact, and the first of the grid would win without a word."""
+    problem = star()
+    batch = problem.trajectory(400, np.random.default_rng(0))
+    asked, columns = (
+        {"X_next": True, "ratio": True, "discount": True},
+        {"ratio": batch.ratio, "discount": batch.discount},
+    )
+    model = TDC(gamma=problem.gamma, coef_init=problem.theta0).set_fit_request(**asked).set_score_request(**asked)
+    scorer = None if criterion is None else TDScorer(gamma=problem.gamma, criterion=criterion)
+    search = GridSearchCV(model, {"step_size": [1e-4, 1e-3, 1e-2]}, scoring=scorer, cv=2)
+    base._tell_of_no_reward.cache_clear()
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        search.fit(batch.phi, batch.reward, X_next=batch.phi_next, **columns)
+    told = [w for w in said if issubclass(w.category, UndefinedMetricWarning)]
+    assert len(told) == 1
+    assert "no reward" in str(told[0].message)
+    assert set(search.cv_results_["mean_test_score"]) == {0.0}

@@ -8,18 +8,14 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 
-def lazily(
-    package: str, homes: Mapping[str, str], renamed: Mapping[str, str] | None = None
-) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+def lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return `__getattr__`, `__dir__` and `__all__` of a package.
 
-    `homes` gives the public names in each of its modules; those under "" are the modules themselves.
-
-    A name must differ from its module's, or importing the module overwrites it. An old name in `renamed` fails with a
-    sentence that gives the new one.
+    `homes` gives the public names in each of its modules; those under "" are the modules themselves. A name must differ
+    from its module's, or importing the module overwrites it.
     """
     home_of = {name: home for home, names in homes.items() for name in names.split()}
-    refuse = refusing(package, renamed or {})
+    refuse = refusing(package)
 
     def load(name: str) -> Any:
         if name not in home_of:
@@ -32,12 +28,22 @@ def lazily(
     return load, lambda: sorted(home_of), sorted(home_of)
 
 
-def refusing(package: str, renamed: Mapping[str, str]) -> Callable[[str], NoReturn]:
+def refusing(package: str) -> Callable[[str], NoReturn]:
     """Return the `__getattr__` of a package that has no such names: a sentence gives the new one of an old name."""
 
     def refuse(name: str) -> NoReturn:
-        if name in renamed:
-            raise AttributeError(f"{package}.{name} is now {renamed[name]}.")
+        new = old_names(package).get(name)
+        if new is not None:
+            raise AttributeError(f"{package}.{name} is now {new}.")
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     return refuse
+
+
+def old_names(of: str) -> dict[str, str]:
+    """What earlier versions called otherwise in a package, or among "options" or "commands", with what it is now."""
+    import tomllib  # only an error needs it
+    from importlib.resources import files
+
+    names: dict[str, dict[str, str]] = tomllib.loads(files(__package__).joinpath("old_names.toml").read_text("utf-8"))
+    return names.get(of, {})

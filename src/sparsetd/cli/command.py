@@ -17,6 +17,8 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import Any, NoReturn
 
+from sparsetd._tools.lazy_names import old_names
+
 Outcome = tuple[str, dict[str, Any]]  # the answer of a command: a text for people, data for `--json`
 Run = Callable[[argparse.Namespace], Outcome]
 Option = tuple[str, dict[str, Any]]  # its name, and what argparse is told; "group" is the title above it in the help
@@ -126,21 +128,6 @@ exit codes:
 Results go to stdout, progress and errors to stderr. NO_COLOR switches colours off."""
 
 
-RENAMED = {
-    "--seed": "--random-state",
-    "--seeds": "--n-runs",
-    "--folds": "--n-folds",
-    "--resamples": "--n-resamples",
-    "--jobs": "--n-jobs",
-    "--policy": "--target",
-    "--confounding": "the command sparsetd sensitivity",
-}
-GONE = {
-    "reproduce": "run 'python -m reproduction' in a clone of the repository",
-    "benchmark": "run 'python -m benchmarks' in a clone of the repository",
-}
-
-
 class Parser(argparse.ArgumentParser):
     """An `ArgumentParser` whose errors are one sentence and name the nearest known word."""
 
@@ -157,12 +144,14 @@ def _layout(prog: str) -> argparse.HelpFormatter:
 def _nearest(message: str) -> str:
     """A guess at the word that the user meant: the new name of an old one, or a known word of nearly that spelling."""
     unknown = [word.partition("=")[0] for word in message.partition("unrecognized arguments: ")[2].split()]
-    renamed = [f"'{word}' is now '{RENAMED[word]}'" for word in unknown if word in RENAMED]
+    known = old_names("options")
+    renamed = [f"'{word}' is now '{known[word]}'" for word in unknown if word in known]
     if renamed:
         return "; " + ", ".join(renamed)
     found = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)
-    if found and found[1] in GONE:
-        return f"; {GONE[found[1]]}"
+    gone = old_names("commands").get(found[1]) if found else None
+    if gone is not None:
+        return f"; {gone}"
     close = difflib.get_close_matches(found[1], re.findall(r"[\w-]+", found[2]), n=1) if found else []
     return f"; did you mean '{close[0]}'?" if close else ""
 

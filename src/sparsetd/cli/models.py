@@ -126,6 +126,7 @@ CODE = "the code of that module is run, found in the current folder first"
     option("--init FILE", "go on from this model file, which has the method, its settings and features"),
     option("--export FILE", "also write the weights alone: .sparsetd, .json or .onnx"),
     options.CHECKPOINT,
+    options.CHECKPOINT_EVERY,
 )
 def fit(args: Namespace) -> Outcome:
     """Learn a value function from a log and save it to a file.
@@ -147,7 +148,7 @@ def fit(args: Namespace) -> Outcome:
     """
     options.check_output(args.out, inputs=[args.log, args.init])
     options.check_output(args.export, ".sparsetd", ".json", ".onnx", inputs=[args.log, args.init, args.out])
-    options.check_checkpoint(args.checkpoint, args.out)
+    kept = options.checkpoint_of(args)
     earlier = None if args.init is None else _earlier(args)
     estimator = _estimator(args) if earlier is None else earlier.estimator_
     policy, parts = _policy(args.target), options.read_shards(args)
@@ -157,7 +158,7 @@ def fit(args: Namespace) -> Outcome:
     _refuse_too_many(estimator, log)
     say(f"fitting {type(estimator).__name__} to {f'{len(log):,} transitions' if whole else f'{len(parts)} shards'}")
     _tell_of_ends(log, whole)
-    _learn(model, log if whole else parts, policy, args.checkpoint, earlier is not None)
+    _learn(model, log if whole else parts, policy, earlier is not None, kept)
     model.policy_ = None  # a function cannot be kept in a file; the action values can
     notes = {"log": args.log, "gamma": estimator.gamma, "policy": args.target or "", "init": args.init or ""}
     named = _named_for_later(args, log)
@@ -211,19 +212,18 @@ def _tell_of_ends(log: Any, whole: bool) -> None:
         )
 
 
-def _learn(model: Any, log: Any, policy: Any, checkpoint: str | None, goes_on: bool) -> None:
+def _learn(model: Any, log: Any, policy: Any, goes_on: bool, kept: Mapping[str, Any]) -> None:
     """Fit the model to a log in memory or to shards; a model that goes on keeps its features and moves its weights."""
     from sparsetd.evaluation import fit_shards
 
-    how: dict[str, Any] = {"checkpoint": checkpoint, "warm_start": goes_on}
     if isinstance(log, tuple):
-        fit_shards(model, log, **how)
-    elif checkpoint is None:
+        fit_shards(model, log, warm_start=goes_on, **kept)
+    elif not kept:
         (model.partial_fit if goes_on else model.fit)(log, policy)
     else:
         if not goes_on:
             model._begin(log)
-        model._learn(log, policy, partial(fit_in_parts, model.estimator_, **how))
+        model._learn(log, policy, partial(fit_in_parts, model.estimator_, warm_start=goes_on, **kept))
 
 
 def _export(model: Any, path: str, notes: Mapping[str, Any]) -> None:

@@ -20,7 +20,7 @@ from sparsetd.logs.schema import WIDEST
 from sparsetd.logs.sharding import part_of
 from sparsetd.logs.text import is_number
 from sparsetd.storage.atomic import regular_file
-from sparsetd.storage.cache import Cache
+from sparsetd.storage.cache import SECONDS, Cache
 
 MOST = 2**31  # the largest count on a command line: a larger one would only be noticed when memory is gone
 
@@ -65,6 +65,7 @@ def number(what: str, holds: Callable[[float], bool]) -> Callable[[str], float]:
 fraction = number("a number between 0 and 1", lambda value: 0 <= value <= 1)
 inside = number("a number strictly between 0 and 1", lambda value: 0 < value < 1)
 confident = number("a number above 0.5 and below 1, such as 0.99", lambda value: 0.5 < value < 1)
+seconds = number("a number of seconds above 0", lambda value: 0 < value < math.inf)
 factor = number("numbers of at least 1, separated by commas", lambda value: 1 <= value < math.inf)
 
 
@@ -148,6 +149,9 @@ N_JOBS = option("--n-jobs N", "processes; -1 is one for every core", _jobs, 1)
 CHECKPOINT = option(
     "--checkpoint FOLDER", "keep finished work in this folder, go on from it after a stop, and clear it in the end"
 )
+CHECKPOINT_EVERY = option(
+    "--checkpoint-every SECONDS", f"time from one checkpoint to the next (default: {SECONDS:g})", seconds
+)
 SCHEDULER = option("--scheduler ADDRESS", "a Dask cluster that reads the shards: tcp://…")
 ENGINE = tuple(
     (name, how | {"group": "a log in shards (see 'sparsetd shard')"}) for name, how in (N_JOBS, SCHEDULER, CHECKPOINT)
@@ -192,11 +196,16 @@ def engine_of(args: Namespace) -> Any:
     return None if args.n_jobs == 1 else Processes(args.n_jobs)
 
 
-def check_checkpoint(folder: str | None, *outputs: str) -> None:
-    """Refuse a folder that cannot keep a checkpoint, before any work is done."""
-    where = Cache(folder).folder
-    if where is not None and os.path.realpath(where) in map(os.path.realpath, outputs):
-        raise ValueError(f"the checkpoint '{folder}' is also the output: name another folder")
+def checkpoint_of(args: Namespace) -> dict[str, Any]:
+    """Where and how often the state of a fit is kept; a folder that cannot hold it is refused before any work."""
+    where = Cache(args.checkpoint).folder
+    if where is None and args.checkpoint_every is not None:
+        raise ValueError("--checkpoint-every says how often to keep the state: say where with --checkpoint FOLDER")
+    if where is None:
+        return {}
+    if os.path.realpath(where) == os.path.realpath(args.out):
+        raise ValueError(f"the checkpoint '{args.checkpoint}' is also the output: name another folder")
+    return {"checkpoint": args.checkpoint, "seconds_per_save": args.checkpoint_every or SECONDS}
 
 
 def check_output(path: str | None, *endings: str, inputs: Iterable[str | None] = ()) -> None:

@@ -29,5 +29,4 @@ __all__ = [
     "uniform",
 ]
 
-CLONE = "reproduction.actor_critic, in a clone of the repository"
-__getattr__ = refusing(__name__, {"actor_critic": CLONE, "SoftmaxActor": CLONE})
+__getattr__ = refusing(__name__)

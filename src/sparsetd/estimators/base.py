@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, Self, dataclass_transform
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, UndefinedMetricWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sparsetd import solvers
@@ -524,8 +524,23 @@ def is_lost(model: Any) -> bool:
 
 
 def share_explained(error: float, nothing: float) -> float:
-    """1 − error/nothing; where V = 0 has no error, 1 for a function that has none either and 0 for any other."""
-    return 1.0 - error / nothing if nothing > 0 else float(error == 0.0)
+    """1 − error/nothing; where V = 0 has no error, 1 for a function that has none either and 0 for others."""
+    if nothing > 0:
+        return 1.0 - error / nothing
+    if error > 0:
+        _tell_of_no_reward()
+    return float(error == 0.0)
+
+
+@cache
+def _tell_of_no_reward() -> None:
+    """Warn, once in a process: a search scores many fits on such rows, and the first of its grid wins."""
+    warnings.warn(
+        "These rows have no reward, so V = 0 is exact and the score of every other function is 0: compare such fits by "
+        "their error itself, with sparsetd.metrics.mspbe or value_error.",
+        UndefinedMetricWarning,
+        stacklevel=3,
+    )
 
 
 def _is_asked_first(triple: Triple) -> bool:

@@ -43,7 +43,7 @@ from sparsetd.selection.moments import Moments
 from sparsetd.selection.path import path_on
 from sparsetd.selection.stability import drawn_halves, of_halves
 from sparsetd.solvers.saddle import Units
-from sparsetd.storage.cache import Cache
+from sparsetd.storage.cache import SECONDS, Cache
 from sparsetd.system import Array, Batch
 
 EMPTY = 1e-12  # share of the largest eigenvalue of C below which a direction is empty
@@ -255,6 +255,7 @@ def fit_shards(
     *,
     engine: Engine | None = None,
     checkpoint: str | None = None,
+    seconds_per_save: float = SECONDS,
     warm_start: bool = False,
 ) -> ValueFunction:
     """Fit a model of state values to a log in shards, which may be larger than memory, and return it.
@@ -266,6 +267,8 @@ def fit_shards(
         A folder of shards (see `sparsetd shard`), or any source of `shards`.
     engine, checkpoint
         As in `evaluate`.
+    seconds_per_save : float
+        Seconds between two checkpoints of a method that learns row by row.
     warm_start : bool
         A model that was fitted before goes on learning, with the features it has. Its method must learn row by row.
 
@@ -292,7 +295,8 @@ def fit_shards(
     first = first.with_columns(model._names)
     width = state_features(model.features_, first.observation[:1]).shape[1]
     if by_rows(model.estimator_):
-        fit_stream(model.estimator_, read_ahead(_batches(parts, model)), checkpoint=checkpoint)
+        kept: dict[str, Any] = {"checkpoint": checkpoint, "seconds_per_save": seconds_per_save}
+        fit_stream(model.estimator_, read_ahead(_batches(parts, model)), **kept)
     elif why_rows(model.estimator_) is None and width <= FORMED and not sp.issparse(first.observation):
         how: dict[str, Any] = {"engine": engine, "checkpoint": checkpoint, "gamma": model.estimator_.gamma}
         scaled = isinstance(model.features, StandardScaler)

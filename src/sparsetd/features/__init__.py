@@ -18,5 +18,4 @@ __all__ = [
     "featurize",
 ]
 
-_BLOCKS = "the function action_blocks(phi, indicators); featurize(…, policy=…) calls it for the actions of a log"
-__getattr__ = refusing(__name__, {"ActionBlocks": _BLOCKS})
+__getattr__ = refusing(__name__)
