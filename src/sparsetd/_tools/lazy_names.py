@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import Any, NoReturn
 
 
@@ -26,6 +28,15 @@ def lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any]
         return value
 
     return load, lambda: sorted(home_of), sorted(home_of)
+
+
+def homes_in(init: str) -> dict[str, str]:
+    """The modules of a package with the names that its stub, beside `__init__.py`, takes from them."""
+    stub = Path(init).with_suffix(".pyi").read_text("utf-8")
+    homes: dict[str, str] = {}
+    for module, name in re.findall(r"^from sparsetd\.?(\S*) import (\w+) as \w+$", stub, re.MULTILINE):
+        homes[module] = f"{homes.get(module, '')} {name}"
+    return homes
 
 
 def refusing(package: str) -> Callable[[str], NoReturn]:

@@ -35,6 +35,7 @@ Run = tuple[Table, Any, Any, Any]  # the triple, and the penalty's weight of eac
 
 # What rows may be for scikit-learn; whether they are finite is checked by us, who name the row.
 ROWS: dict[str, Any] = {"accept_sparse": "csr", "dtype": (np.float64, np.float32), "ensure_all_finite": False}
+COLUMNS = ("ratio", "discount", "start", "interest")  # what rows have beside X, y and X_next
 # A fit is cut into so many chunks that its history has some points; chunking never changes the result.
 HISTORY_POINTS = 12
 HISTORY_ROWS = 500

@@ -11,13 +11,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparsetd._tools.progress import track
+from sparsetd.estimators.base import COLUMNS
 from sparsetd.estimators.validation import check_parameters
 from sparsetd.logs import Transitions
 from sparsetd.logs.checks import joined
 from sparsetd.storage.cache import SECONDS, Checkpoint, key_of
 from sparsetd.system import Batch, rows_of
-
-COLUMNS = ("ratio", "discount", "start", "interest")
 
 # A part of the last level of cache, which leaves room for the states. A smaller block would fit a core's own cache, but
 # then every model's state would have to be fetched more often.
@@ -172,9 +171,9 @@ def _begin(models: list[Any], batch: dict[str, Any]) -> None:
         check_parameters(model.get_params(deep=False))
         if hasattr(model, "_state"):
             getattr(model._state, "t", 0)  # a model from a file without its state says here that it cannot go on
-            model._batch(X, y, X, *(None,) * 4, reset=False)
+            model._batch(X, y, X, reset=False)
         else:
-            model._begin(model._batch(X, y, X, *(None,) * 4, reset=True))
+            model._begin(model._batch(X, y, X, reset=True))
 
 
 def _take(models: list[Any], rows: dict[str, Any]) -> None:
@@ -195,11 +194,11 @@ def _checked(models: list[Any], rows: dict[str, Any]) -> list[Batch]:
     for model in models:
         alike = model.gamma, model.fit_intercept
         if alike not in known:
-            columns = [rows.get(name) for name in COLUMNS]
+            columns = {name: rows.get(name) for name in COLUMNS}
             terminal, discount = rows.get("terminal"), rows.get("discount")
             if terminal is not None:
-                columns[1] = np.where(terminal, 0.0, model.gamma if discount is None else discount)
-            known[alike] = model._batch(rows["X"], rows["y"], rows.get("X_next"), *columns, reset=False)
+                columns["discount"] = np.where(terminal, 0.0, model.gamma if discount is None else discount)
+            known[alike] = model._batch(rows["X"], rows["y"], rows.get("X_next"), **columns, reset=False)
     return [known[model.gamma, model.fit_intercept] for model in models]
 
 

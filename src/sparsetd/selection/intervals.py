@@ -77,10 +77,7 @@ def value_interval(
     *,
     at: Any = None,
     level: float = 0.95,
-    ratio: Any = None,
-    discount: Any = None,
-    start: Any = None,
-    interest: Any = None,
+    **log: Any,
 ) -> Interval:
     """Return an interval for the value of states or of the policy, on the features that a model selected.
 
@@ -90,9 +87,9 @@ def value_interval(
     ----------
     model : fitted estimator
         Its `support_` (and intercept, λ and γ) are used; the coefficients are fitted afresh on these rows.
-    X, y, X_next, ratio, discount, start, interest
-        The log, as in `fit`. `start` says where episodes begin: they are what is independent. With fewer than 20
-        episodes, blocks of √N rows take their place.
+    X, y, X_next, **log
+        The rows, and `ratio`, `discount`, `start` and `interest`, as in `fit`. `start` says where episodes begin: they
+        are what is independent. With fewer than 20 episodes, blocks of √N rows take their place.
     at : array of shape (n, n_features) or None
         φ of the states asked about; None asks for the mean of V over the first states of the episodes.
     level : float
@@ -117,7 +114,7 @@ def value_interval(
     (array([ 2., -1.]), True)
     """
     check_is_fitted(model)
-    batch = model._batch(X, y, X_next, ratio, discount, start, interest, reset=False)
+    batch = model._batch(X, y, X_next, **log, reset=False)
     support = np.flatnonzero(np.append(model.support_, np.ones(batch.n_features - len(model.support_), dtype=bool)))
     if not len(support):
         raise ValueError(

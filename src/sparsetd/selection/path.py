@@ -21,6 +21,7 @@ import numpy as np
 from sparsetd import plots
 from sparsetd._tools.frames import ROWS, Framed, frame
 from sparsetd._tools.progress import track
+from sparsetd.estimators.base import COLUMNS
 from sparsetd.estimators.sparse_td import SparseTD
 from sparsetd.selection.moments import lengths, weighted_products
 from sparsetd.solvers.mean import selected_rows
@@ -86,10 +87,6 @@ def sparse_td_path(
     rhos: Sequence[float] | None = None,
     n_rhos: int = 50,
     eps: float = 1e-2,
-    ratio: Any = None,
-    discount: Any = None,
-    start: Any = None,
-    interest: Any = None,
     **parameters: Any,
 ) -> SparsePath:
     """Solve `SparseTD` for falling penalties, each solution the start of the next; to see which features enter when.
@@ -98,12 +95,12 @@ def sparse_td_path(
 
     Parameters
     ----------
-    X, y, X_next, ratio, discount, start, interest
-        The log, as in `SparseTD.fit`.
+    X, y, X_next
+        The rows, as in `SparseTD.fit`.
     rhos : sequence of float or None
         The values of ρ_θ; None: `n_rhos` of them, log-spaced from ρ_max, where θ = 0, to eps·ρ_max.
     **parameters
-        Parameters of `SparseTD` but rho_theta and refit.
+        `ratio`, `discount`, `start` and `interest` of the rows, and parameters of `SparseTD` but rho_theta and refit.
 
     Examples
     --------
@@ -113,9 +110,14 @@ def sparse_td_path(
     >>> sparse_td_path(X, y, gamma=0.5, n_rhos=4, eps=0.1).n_active
     array([0, 2, 3, 3])
     """
+    return path_on(*posed(X, y, X_next, parameters), rhos, n_rhos, eps)
+
+
+def posed(X: Any, y: Any, X_next: Any, parameters: dict[str, Any]) -> tuple[SparseTD, Batch]:
+    """The model with these parameters, and the rows with the columns of `fit` that are among them."""
+    columns = {name: parameters.pop(name, None) for name in COLUMNS}
     model = SparseTD(**parameters)
-    batch = model._batch(X, y, X_next, ratio, discount, start, interest, reset=True)
-    return path_on(model, batch, rhos, n_rhos, eps)
+    return model, model._batch(X, y, X_next, **columns, reset=True)
 
 
 def path_on(model: SparseTD, batch: Batch, rhos: Sequence[float] | None, n_rhos: int, eps: float) -> SparsePath:
@@ -150,9 +152,8 @@ def rho_max(X: Any, y: Any, X_next: Any = None, **parameters: Any) -> float:
     >>> sparse_td_path(X, y, gamma=0.0, rhos=[1.01 * top, 0.99 * top]).n_active
     array([0, 1])
     """
-    columns = {name: parameters.pop(name, None) for name in ("ratio", "discount", "start", "interest")}
-    model = SparseTD(**parameters)
-    return model._family(model._batch(X, y, X_next, **columns, reset=True))[0].rho_max()
+    model, batch = posed(X, y, X_next, parameters)
+    return model._family(batch)[0].rho_max()
 
 
 # A fold follows its path until this many features beyond twice the best support have entered: the error is projected on

@@ -20,6 +20,7 @@ from sparsetd._tools.progress import track
 from sparsetd._tools.workers import delayed, in_processes
 from sparsetd.estimators.sparse_td import SparseTD
 from sparsetd.selection.episodes import clusters, halves
+from sparsetd.selection.path import posed
 from sparsetd.system import Array, Batch
 
 
@@ -79,18 +80,14 @@ def stability_selection(
     n_resamples: int = 50,
     random_state: int | None = None,
     n_jobs: int | None = None,
-    ratio: Any = None,
-    discount: Any = None,
-    start: Any = None,
-    interest: Any = None,
     **parameters: Any,
 ) -> StabilitySelection:
     """Return how often `SparseTD` selects each feature on random halves of the episodes: which ones to rely on.
 
     Parameters
     ----------
-    X, y, X_next, ratio, discount, start, interest
-        The log, as in `SparseTD.fit`.
+    X, y, X_next
+        The rows, as in `SparseTD.fit`.
     threshold : float
         Selection probability τ, above ½, from which a feature counts as stable.
     max_false : float
@@ -100,7 +97,7 @@ def stability_selection(
     random_state, n_jobs
         Seed and joblib workers. The result does not depend on n_jobs.
     **parameters
-        Parameters of `SparseTD` but rho_theta and refit.
+        `ratio`, `discount`, `start` and `interest` of the rows, and parameters of `SparseTD` but rho_theta and refit.
 
     Examples
     --------
@@ -113,8 +110,8 @@ def stability_selection(
     >>> [name for name, share in found.table() if share == 1.0]
     ['x3', 'x5']
     """
-    model = SparseTD(**parameters)
-    batch, _ = model.triple()[2].even(model._batch(X, y, X_next, ratio, discount, start, interest, reset=True))
+    model, rows = posed(X, y, X_next, parameters)
+    batch, _ = model.triple()[2].even(rows)
     weights = drawn_halves(clusters(batch.start), n_resamples, np.random.default_rng(random_state))
     names = getattr(model, "feature_names_in_", np.array([f"x{j}" for j in range(model.n_features_in_)]))
     return of_halves(model, [(batch, weight) for weight in weights], threshold, max_false, n_jobs, names)
