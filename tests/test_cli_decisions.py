@@ -162,6 +162,8 @@ def test_a_family_of_rules_is_drawn_against_its_threshold(capsys, folder):
     assert ">ill, threshold</text>" in page
     assert 'aria-label="what was done"' in page or ">what was done</title>" in page
     assert '<th scope="col">Γ*</th>' in page
+    assert '<th scope="col">Strongest recorded</th>' in page
+    assert "changes these odds most" not in page  # once for every policy would be a wall of one sentence
     data = json.loads(out)
     assert data["done"]["value"] == pytest.approx(
         data["to_done"]["1 if ill > 0"]["value"] * -1 + data["values"][0]["value"]

@@ -740,7 +740,7 @@ def test_turkish_capitals_are_the_same_words() -> None:
     table = pd.DataFrame(
         {
             "episode": ["a", "a", "b", "b", "c", "c"],
-            "işlem": ["indirim", "İNDİRİM", "İndirim", "ara", "ARA", "ara"],
+            "işlem": ["indirim", "İNDİRİM", "İNDİRİM".lower(), "ara", "ARA", "ara"],
             "kefil": ["Evet", "HAYIR", "Hayır", "EVET", "evet", "hayır"],
             "il": ["Iğdır", "IĞDIR", "Iğdır", "Bursa", "BURSA", "Bursa"],
             "reward": [0.0, 1.0, 0.0, 1.0, 0.0, 1.0],

@@ -110,6 +110,7 @@ def test_a_range_makes_a_family() -> None:
     ("text", "said"),
     [
         ("drug B if Laktate > 2", "did you mean 'Lactate'"),
+        ("drug B if age > 2", "did you mean 'Age group'"),
         ("drug D if Lactate > 2", "did you mean 'drug"),
         ("drug B if ward = icv", "did you mean 'icu'"),
         ("drug B if Lactate > 2,5", "2.5, not 2,5"),

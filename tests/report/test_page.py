@@ -138,6 +138,11 @@ def test_the_sentence_says_whether_the_difference_is_beyond_chance():
     )
 
 
+def test_only_logs_of_several_steps_have_later_rewards():
+    assert "later rewards count less, by 0.99 a step" in page(PAYLOAD)
+    assert "later rewards count less, by" not in page(changed(n_rows=2000))
+
+
 def test_the_logged_behaviour_is_not_called_worse_than_itself():
     difference = {"value": -0.065, "interval": [-0.107, -0.023]}
     text = page(changed(difference=difference, max_ratio=1.0, ess_rows=18471.0))

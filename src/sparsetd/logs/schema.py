@@ -271,9 +271,11 @@ def label(name: str) -> str:
 def folded(text: str) -> str:
     """A name without what people write differently: case, blanks around it, and how many blanks are inside.
 
-    Turkish has i with a dot and without, and writes them İ and I in capitals: all four are one letter here.
+    Turkish has i with a dot and without, and writes them İ and I in capitals: all four are one letter here, and so is
+    what programs that do not know Turkish make of İ, an i with a second dot.
     """
-    return " ".join(unicodedata.normalize("NFC", text).replace("İ", "i").replace("ı", "i").split()).casefold()
+    plain = unicodedata.normalize("NFC", text).replace("İ", "i").replace("ı", "i").replace("i\u0307", "i")
+    return " ".join(plain.split()).casefold()
 
 
 def nearest(name: str, names: Sequence[str]) -> str:
@@ -283,9 +285,10 @@ def nearest(name: str, names: Sequence[str]) -> str:
 
 
 def meant_by(name: str, names: Sequence[str]) -> str | None:
-    """The name that is spelt nearly like one that is not there."""
+    """The name that is spelt nearly like one that is not there, or the only one that begins with it."""
     known = {folded(one): one for one in names[:1000]}
-    close = difflib.get_close_matches(folded(name), known, n=1)
+    longer = [one for one in known if len(name) > 2 and one.startswith(folded(name))]
+    close = difflib.get_close_matches(folded(name), known, n=1) or (longer if len(longer) == 1 else [])
     return known[close[0]] if close else None
 
 

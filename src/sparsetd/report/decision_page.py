@@ -133,10 +133,7 @@ def _deeds(p: Payload) -> list[Block]:
         words = [*words, SAY["shares"], _shares(acts)]
     else:
         words += [f"“{name}”: {found['sentence']}" for name, found in acts.items()]
-    robust = {name: found["robustness"] for name, found in p["to_done"].items()}
-    # At Γ* = 1 chance alone explains the difference, as the table of the differences says already.
-    told = {name: found["sentence"] for name, found in robust.items() if found and found["gamma"] != 1.0}
-    return [*words, *(f"“{name}”: {sentence}" for name, sentence in told.items())]
+    return words
 
 
 def _shares(acts: Mapping[str, Payload]) -> Table:
@@ -194,10 +191,12 @@ def _differences(p: Payload) -> list[Block]:
     beside = _marked(p, list(to_done.values()), list(to_done))
     strengths = []
     for row, r in zip(beside.rows, to_done.values(), strict=True):
-        robust = r["robustness"] or {"gamma": math.nan}
+        robust = r["robustness"] or {"gamma": math.nan, "columns": ()}
         gamma = f"above {robust['tried']:g}" if robust["gamma"] is None else number(robust["gamma"])
-        strengths.append((*row, gamma))
-    first = replace(beside, heads=("Less what was done", *beside.heads[1:], "Γ*"), rows=strengths)
+        recorded = [f"{name} {number(strength)}" for name, strength in robust["columns"][:1]] or ["–"]
+        strengths.append((*row, gamma, *recorded))
+    heads = ("Less what was done", *beside.heads[1:], "Γ*", "Strongest recorded")
+    first = replace(beside, heads=heads, rows=strengths)
     found: list[Block] = []
     if strengths:
         told = ("to_done", *(("at_once",) if len(strengths) > 1 else ()), "gamma_star")
