@@ -9,8 +9,7 @@ from typing import Any
 
 from sparsetd import plots
 from sparsetd.evaluation.cautions import Caution, by_severity
-from sparsetd.evaluation.estimate import Together, minus
-from sparsetd.evaluation.evaluate import evaluation_of
+from sparsetd.evaluation.estimate import Together
 from sparsetd.evaluation.evaluator import judge
 from sparsetd.evaluation.reading import Progress, Settings
 from sparsetd.evaluation.result import ASSUMPTIONS, Decision, Evaluation, Robustness
@@ -224,16 +223,15 @@ def compare(
     found = judge(transitions, named, settings)
     own = {policy.name: policy for policy in found.policies}
     values = {name: policy.value for name, policy in own.items()}
-    pairs = {(b, a): minus(values[b], values[a]) for a, b in combinations(values, 2)}
-    share = found.first.basis.share
-    differences, (reference, *others) = Together.of(pairs, level, share=share), list(own)
+    pairs = {(b, a): values[b].less(values[a]) for a, b in combinations(values, 2)}
+    differences, (reference, *others) = Together.of(pairs, level), list(own)
     groups = {} if by is None else groups_of(found.log, by, cluster)
     # A policy is worse than another if the interval of their difference excludes 0.
     ends = {pair: differences.interval(pair) for pair in pairs}
     worse = {b for (_, b), (low, _) in ends.items() if low > 0} | {a for (a, _), (_, high) in ends.items() if high < 0}
     said = {name: policy.cautions for name, policy in own.items()}
     return Comparison(
-        values=Together.of(values, level, share=share),
+        values=Together.of(values, level),
         differences=differences,
         best_set=tuple(name for name in own if name not in worse),
         groups=by_group(found, groups) if groups else Together.of({}, level),
@@ -241,7 +239,7 @@ def compare(
         reference=reference,
         unjudged=tuple(name for name, cautions in said.items() if any(c.severity == "red" for c in cautions)),
         gamma=gamma,
-        evaluations={name: evaluation_of(found, k) for k, name in enumerate(own)},
+        evaluations={name: found.evaluation(k) for k, name in enumerate(own)},
         cautions=_cautions(said),
         thresholds=thresholds,
     )

@@ -29,7 +29,7 @@ import numpy as np
 from scipy.special import logit
 from sklearn.linear_model import LogisticRegression
 
-from sparsetd.evaluation.estimate import Estimate, Value
+from sparsetd.evaluation.estimate import Value
 from sparsetd.evaluation.linear import LinearValue
 from sparsetd.evaluation.reading import Part
 from sparsetd.evaluation.result import Robustness
@@ -147,11 +147,11 @@ class Confounded:
             value, moved = _every(self, strength, sign, settled)
         else:
             value, moved = (_first if kind == "first" else _persistent)(self, strength, sign)
-        found = float(np.clip(own[0] + sign * value - self.plain.value, *limits))
+        found = float(np.clip(own.value + sign * value - self.plain.value, *limits))
         if not self.sampled:
-            return found, sign * moved
+            return own._replace(value=found, moved=sign * moved)
         plain, then = (float(x.std()) for x in (self.moved, moved))
-        return found, own[1] * (then / plain if plain > 0 else 1.0)
+        return own._replace(value=found, moved=own.moved * (then / plain if plain > 0 else 1.0))
 
     def weighted(
         self, strength: float, theta: Array, sign: float, near: Array = NEAR
@@ -194,7 +194,7 @@ class Sides:
         return np.asarray((weight[some, None] * states[some]).T @ after[some])
 
 
-def _every(rows: Confounded, strength: float, sign: float, settled: float) -> Value:
+def _every(rows: Confounded, strength: float, sign: float, settled: float) -> tuple[float, Array]:
     """The value of the rows with W and o, each sweep against the value function of the one before.
 
     Sweeps end when the value changes by no more than the share `settled` of what it has moved in all. W − 1 is 1 − μ
@@ -218,7 +218,7 @@ def _every(rows: Confounded, strength: float, sign: float, settled: float) -> Va
     return model.value, model.influence(replace(part, batch=replace(part.batch, reward=reward), made=made))
 
 
-def _first(rows: Confounded, strength: float, sign: float) -> Value:
+def _first(rows: Confounded, strength: float, sign: float) -> tuple[float, Array]:
     """The value, with what confounding of the first decision adds to it."""
     W, offset, outcome, _ = rows.weighted(strength, sign * rows.plain.theta, sign)
     e = rows.part.episodes
@@ -227,7 +227,7 @@ def _first(rows: Confounded, strength: float, sign: float) -> Value:
     return sign * rows.plain.value + float(added.mean()), sign * rows.moved + moved
 
 
-def _persistent(rows: Confounded, strength: float, sign: float) -> Value:
+def _persistent(rows: Confounded, strength: float, sign: float) -> tuple[float, Array]:
     """The least mean of W_c(v + x_c) over weights of the clusters between Πα and Πβ that average 1."""
     e, mu, given = rows.part.episodes, rows.cause.mu, rows.cause.given
     value, moved = sign * rows.plain.value, sign * rows.plain.influence(rows.part)
@@ -314,22 +314,16 @@ def _pulled(phi: Array, y: Array, c: Array, tau: float, near: Array) -> Array:
 
 
 def robustness(
-    rows: Confounded,
-    strengths: Callable[[], Columns],
-    own: Value,
-    logged: Value,
-    level: float,
-    limits: Ends,
-    share: float,
+    rows: Confounded, strengths: Callable[[], Columns], own: Value, logged: Value, level: float, limits: Ends
 ) -> Robustness:
     """Γ* of the difference to the logged behaviour, which no confounding touches; `strengths` are `strengths_of`."""
-    up = 1.0 if own[0] > logged[0] else -1.0
+    up = 1.0 if own.value > logged.value else -1.0
 
     def left(strength: float) -> float:
         """The distance of the difference's interval from 0, on the side of its sign; negative if it crosses 0."""
-        value, moved = rows.bound(own, strength, "every", up, limits, SETTLED)
-        gain = Estimate.of_influence("", up * (value - logged[0]), up * (moved - logged[1])).sharing(share)
-        return gain.interval(level)[0]
+        bound = rows.bound(own, strength, "every", up, limits, SETTLED)
+        low, high = bound.less(logged).estimate().interval(level)
+        return low if up > 0 else -high
 
     tried, known = (1.0, *TRIED), cache(left)
     reached = _reached(tried, known)

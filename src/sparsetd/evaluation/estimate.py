@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import norm
@@ -22,7 +22,6 @@ from sparsetd.selection.episodes import clustered_error, powers
 from sparsetd.system import Array
 
 DRAWS = 100_000  # of max_k |N(0, R)_k|: the quantile is then known to about 0.01
-Value = tuple[float, Array]  # a number, and the influence of each cluster: what it adds to n times the error
 
 
 @dataclass(frozen=True)
@@ -84,10 +83,6 @@ class Estimate:
         """This estimate with another effective number of episodes."""
         return replace(self, n_effective=n_effective)
 
-    def sharing(self, share: float) -> Estimate:
-        """This estimate; sampling may cause only a share of the misses of its interval."""
-        return replace(self, share=share)
-
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Student's interval at the given level."""
         check_level(level)
@@ -107,6 +102,23 @@ def of_sampling(level: float, share: float) -> float:
     return level if share == 1.0 else 1 - share * (1 - level)
 
 
+class Value(NamedTuple):
+    """A number, and the influence of each cluster: what it adds to n times the error.
+
+    `share` is the share of an interval's misses that sampling may cause. Differences rest on the same clusters.
+    """
+
+    value: float
+    moved: Array
+    share: float = 1.0
+
+    def less(self, other: Value) -> Value:
+        return Value(self.value - other.value, self.moved - other.moved, min(self.share, other.share))
+
+    def estimate(self, name: str = "") -> Estimate:
+        return replace(Estimate.of_influence(name, self.value, self.moved), share=self.share)
+
+
 @dataclass(frozen=True, eq=False)
 class Together(Mapping[Any, Estimate]):
     """Estimates by key; `interval(key)` holds for all keys at once at `level`, for each alone at `each`."""
@@ -116,14 +128,13 @@ class Together(Mapping[Any, Estimate]):
     each: float
 
     @classmethod
-    def of(
-        cls, values: Mapping[Any, Value], level: float, within: Mapping[Any, Array] | None = None, share: float = 1.0
-    ) -> Together:
+    def of(cls, values: Mapping[Any, Value], level: float, within: Mapping[Any, Array] | None = None) -> Together:
         """Build from values with their influences. `within` says which clusters a key rests on; default: all."""
         named = {key: key if isinstance(key, str) else " − ".join(key) for key in values}
-        estimates = {key: Estimate.of_influence(named[key], *value) for key, value in values.items()}
-        columns = [moved if within is None else _padded(moved, within[key]) for key, (_, moved) in values.items()]
-        drawn = of_sampling(level, share)
+        # The share is in the level at which all intervals are drawn.
+        estimates = {key: value._replace(share=1.0).estimate(named[key]) for key, value in values.items()}
+        columns = [v.moved if within is None else _padded(v.moved, within[key]) for key, v in values.items()]
+        drawn = of_sampling(level, min((value.share for value in values.values()), default=1.0))
         return cls(estimates, level, pointwise_level(np.column_stack(columns), drawn) if columns else drawn)
 
     def __getitem__(self, key: Any) -> Estimate:
@@ -137,11 +148,6 @@ class Together(Mapping[Any, Estimate]):
 
     def interval(self, key: Any) -> tuple[float, float]:
         return self.estimates[key].interval(self.each)
-
-
-def minus(one: Value, other: Value) -> Value:
-    """The difference of two values that rest on the same clusters."""
-    return one[0] - other[0], one[1] - other[1]
 
 
 def _padded(moved: Array, inside: Array) -> Array:

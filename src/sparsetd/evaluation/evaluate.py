@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
 from sparsetd.evaluation.boosting import ADVICE, boosting
-from sparsetd.evaluation.choice import convergence_picture, fit_sentence, path_picture
-from sparsetd.evaluation.estimate import Estimate
-from sparsetd.evaluation.evaluator import Detail, Judgement, judge
-from sparsetd.evaluation.linear import coefficients
+from sparsetd.evaluation.evaluator import judge
 from sparsetd.evaluation.reading import Progress, Settings
-from sparsetd.evaluation.result import Evaluation, Feature, acts_sentence
+from sparsetd.evaluation.result import Evaluation
 from sparsetd.logs.engines import Engine
 
 
@@ -103,7 +99,7 @@ def evaluate(
     if check not in (None, "boosting"):
         raise ValueError(f'`check` is {check!r}: pass "boosting", or None for no further opinion.')
     found = judge(transitions, {"target": target}, settings)
-    result = evaluation_of(found)
+    result = found.evaluation()
     if check is None:
         return result
     settings.tell("asking boosted trees")
@@ -114,89 +110,3 @@ def evaluate(
         replace(c, text=c.text.replace(ADVICE, ""), remedy=c.remedy.replace(ADVICE, "")) for c in result.warnings
     ]
     return replace(result, comparisons=(*result.comparisons, opinion), warnings=tuple(cautions))
-
-
-def evaluation_of(found: Judgement, k: int = 0) -> Evaluation:
-    """The `Evaluation` of the k-th policy of a judgement."""
-    own, log, settings = found.policies[k], found.log, found.settings
-    observed = Estimate.of_influence("observed mean return", *found.logged.observed)
-    modelled = Estimate.of_influence("logged behaviour, modelled", *found.logged.modelled)
-    many, detail = own.facts.n_rows > len(log.log), own.detail
-    result = Evaluation(
-        estimate=own.estimate,
-        behavior=observed if found.logged.complete else modelled,
-        observed=observed,
-        modelled=modelled,
-        difference=own.difference,
-        target=own.words,
-        gamma=settings.gamma,
-        level=settings.level,
-        overlap=own.overlap,
-        support=own.support,
-        n_candidates=len(log.names) if log.built is None else log.built.n_features_in_,
-        n_used=len(found.first.basis.columns),
-        warnings=own.cautions,
-        behavior_policy=None if log.behavior is None else log.behavior.summary(many),
-        settings=settings.shown(),
-        acts=None if own.acts is None else {**own.acts, "sentence": acts_sentence(**own.acts)},
-        robustness=own.robustness,
-    )
-    if detail is None:  # one of several policies
-        return result
-    name = "LSTD, columns as they came" if detail.curved else "LSTD, features that matter"
-    others = [e for e in (own.opinion, own.robust) if e is not None]
-    return replace(
-        result,
-        bellman=detail.bellman,
-        features=_features(found, detail),
-        comparisons=(Estimate.of_influence(name, *detail.few), *others, detail.robust, *detail.importance),
-        fit=_fit(found, detail),
-        draw_path=partial(path_picture, detail.choice, log.names),
-        convergence=convergence_picture(detail.choice.model),
-        ratio_histogram=detail.histogram,
-        calibration=tuple(detail.calibration),
-        columns=detail.columns,
-    )
-
-
-def _features(found: Judgement, detail: Detail) -> tuple[Feature, ...]:
-    """The features that matter, the heaviest first.
-
-    Where the value is curved in the columns these are the columns that matter by importance or by selection, with
-    their mean slopes; otherwise the chosen features, with LSTD's weights on them alone.
-    """
-    basis, names, level = found.first.basis, found.log.names, found.settings.level
-    chosen, out = set(detail.choice.support), []
-    # The frequency is that of the selector: it does not apply to a column that only its importance brought in.
-    kept = {} if detail.kept is None else {column: float(detail.kept[column]) for column in chosen}
-    if detail.curved:
-        for c in detail.columns:
-            if c.matters or c.number in chosen:
-                out.append(Feature(c.name, c.weight, c.interval, float("nan"), kept.get(c.number), c.number))
-    else:
-        spread, weights = basis.moments[0].spread()[detail.inside], coefficients(detail.few_model, detail.power)
-        for width, j, e in zip(spread, detail.choice.support, weights, strict=True):
-            low, high = (float(width * end) for end in e.interval(level))
-            own = e.value / float(basis.units.scale[j])
-            out.append(Feature(str(names[j]), float(width * e.value), (low, high), own, kept.get(j), int(j)))
-    return tuple(sorted(out, key=lambda f: -abs(f.weight)))
-
-
-def _fit(found: Judgement, detail: Detail) -> str:
-    """A sentence about the functions of the columns that the value was computed from."""
-    built, basis = found.first.basis.built, found.first.basis
-    if built is None:
-        return fit_sentence(detail.choice, len(found.log.names), len(basis.columns))
-    columns = "1 column" if built.n_raw == 1 else f"{built.n_raw:,} columns"
-    n = len(found.log.names) - built.n_raw
-    if not detail.curved:
-        return (
-            f"The value is a sum of straight lines in {columns}. Bends and products of columns ({n:,} functions) were "
-            "tried, but they did not lower the error on episodes that the model had not seen. The columns that are "
-            "kept were chosen by elimination."
-        )
-    return (
-        f"The value is computed from {columns} and {n:,} functions of them, which are bends and products of columns. "
-        f"A penalty (a ridge of {built.lams[0]:g}) holds them back; it was chosen on episodes that the model had not "
-        "seen."
-    )

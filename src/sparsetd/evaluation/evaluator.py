@@ -9,7 +9,7 @@ answer shows has a walk too (`_detail`: features that matter, other estimators, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -23,10 +23,11 @@ from sparsetd.evaluation.cautions import Caution, Evidence, by_severity, found_i
 from sparsetd.evaluation.choice import Choice
 from sparsetd.evaluation.confounding import Cause, Confounded, robustness, strengths_of
 from sparsetd.evaluation.episodes import Facts
-from sparsetd.evaluation.estimate import Estimate, Value, check_level, minus
+from sparsetd.evaluation.estimate import Estimate, Value, check_level
 from sparsetd.evaluation.first_reading import Basis, Column, First, columns_of, first_reading
 from sparsetd.evaluation.linear import (
     LinearValue,
+    coefficients,
     influence,
     policy_sums,
     score_powers,
@@ -37,7 +38,7 @@ from sparsetd.evaluation.linear import (
 )
 from sparsetd.evaluation.misfit import Fit, Misfit, extra_sums, misfit
 from sparsetd.evaluation.reading import Ask, Opened, Part, Settings, Walk, answer, open_log, seen, together
-from sparsetd.evaluation.result import Robustness
+from sparsetd.evaluation.result import Evaluation, Feature, Robustness, acts_sentence
 from sparsetd.evaluation.support import Overlap, Support
 from sparsetd.evaluation.target import Target
 from sparsetd.logs import Transitions
@@ -74,9 +75,9 @@ def _behavior(first: First) -> Walk[Logged]:
     fitted = LinearValue.solve(basis.behavior)
     found = yield {"moved": basis.ask(Ask(_logged, (fitted, basis.tail, facts)))}
     moved, observed, beyond = first.log.joined(found.moved)
-    value, mean = fitted.value, facts.mean_return
-    apart = value - mean - float(basis.tail @ fitted.theta) / facts.n_episodes
-    return Logged((mean, observed), (value, moved), (apart, moved - observed - beyond), facts.complete)
+    seen, modelled = Value(facts.mean_return, observed), Value(fitted.value, moved)
+    rest = Value(float(basis.tail @ fitted.theta) / facts.n_episodes, beyond)
+    return Logged(seen, modelled, modelled.less(seen).less(rest), facts.complete)
 
 
 def _logged(part: Part, fitted: LinearValue, tail: Array, facts: Facts) -> list[Array]:
@@ -92,21 +93,15 @@ def _logged(part: Part, fitted: LinearValue, tail: Array, facts: Facts) -> list[
 
 @dataclass(frozen=True, eq=False)
 class Detail:
-    """The details that `evaluate` shows of one policy, and `compare` of none."""
+    """The details that `evaluate` shows of one policy, and `compare` of none.
 
-    choice: Choice
+    `few` is the value on the features that matter alone, `n_chosen` their number, and `shown` are the fields of an
+    `Evaluation`; other opinions stand after the first of its comparisons.
+    """
+
     few: Value
-    kept: Array | None
-    power: Array
-    few_model: LinearValue
-    inside: Array
-    bellman: held_out.BellmanError
-    robust: Estimate
-    importance: list[Estimate]
-    columns: tuple[Column, ...]
-    curved: bool
-    histogram: dict[str, Any]
-    calibration: list[dict[str, object]]
+    n_chosen: int
+    shown: dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +122,6 @@ class Judged:
     cautions: tuple[Caution, ...] = ()
     acts: dict[str, Any] | None = None
     robustness: Robustness | None = None
-    share: float = 1.0
 
     @property
     def overlap(self) -> Overlap:
@@ -135,13 +129,11 @@ class Judged:
 
     @property
     def estimate(self) -> Estimate:
-        own = Estimate.of_influence("linear TD, all features", *self.value)
-        return own.resting_on(self.support.effective_episodes).sharing(self.share)
+        return self.value.estimate("linear TD, all features").resting_on(self.support.effective_episodes)
 
     @property
     def difference(self) -> Estimate:
-        own = Estimate.of_influence("difference", *self.gain)
-        return own.resting_on(self.support.effective_episodes).sharing(self.share)
+        return self.gain.estimate("difference").resting_on(self.support.effective_episodes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,6 +145,36 @@ class Judgement:
     first: First
     logged: Logged
     policies: tuple[Judged, ...]
+
+    def evaluation(self, k: int = 0) -> Evaluation:
+        """The `Evaluation` of the k-th policy."""
+        own, log, gamma = self.policies[k], self.log, self.settings.gamma
+        observed = self.logged.observed.estimate("observed mean return")
+        modelled = self.logged.modelled.estimate("logged behaviour, modelled")
+        many, shown = own.facts.n_rows > len(log.log), {} if own.detail is None else dict(own.detail.shown)
+        first, *others = shown.pop("comparisons", (None,))
+        opinions = [e for e in (first, own.opinion, own.robust, *others) if e is not None and own.detail is not None]
+        return Evaluation(
+            estimate=own.estimate,
+            behavior=observed if self.logged.complete else modelled,
+            observed=observed,
+            modelled=modelled,
+            difference=own.difference,
+            target=own.words,
+            gamma=gamma,
+            level=self.settings.level,
+            overlap=own.overlap,
+            support=own.support,
+            n_candidates=log.n_candidates,
+            n_used=len(self.first.basis.columns),
+            comparisons=tuple(opinions),
+            warnings=own.cautions,
+            behavior_policy=None if log.behavior is None else log.behavior.summary(many),
+            settings=self.settings.shown(),
+            acts=None if own.acts is None else {**own.acts, "sentence": acts_sentence(**own.acts)},
+            robustness=own.robustness,
+            **shown,
+        )
 
 
 def judge(source: Any, targets: Mapping[str, Any], settings: Settings) -> Judgement:
@@ -207,13 +229,13 @@ def gains(source: Any, targets: Mapping[str, Any], settings: Settings) -> list[V
     def value(first: First, k: int) -> Walk[Value]:
         model = LinearValue.solve(first.basis.moments[k])
         found = yield {"influence": first.basis.ask(Ask(influence, (model,)), k)}
-        return first.basis.widened(k, (model.value, first.log.joined(found.influence)))
+        return first.basis.widened(k, model.value, first.log.joined(found.influence))
 
     with _open(source, targets, settings) as log:
         first = first_reading(log, settings, details=False)
         walks = [value(first, k) for k in range(len(targets))]
         logged, *values = together(first.basis.rows, _behavior(first), *walks)
-    return [minus(value, logged.value) for value in values]
+    return [value.less(logged.value) for value in values]
 
 
 def _policy(first: First, k: int, chosen: Choice | None) -> Walk[Judged]:
@@ -234,7 +256,7 @@ def _policy(first: First, k: int, chosen: Choice | None) -> Walk[Judged]:
     about = log.target_names[k], log.targets[k].words, model
     carried = support.support(found.weights, facts)
     if facts.as_logged:  # the mean return will take the place of this value, and rests on no features
-        unknown = model.value, np.zeros(facts.n_clusters)
+        unknown = Value(model.value, np.zeros(facts.n_clusters))
         return Judged(*about, unknown, facts, carried, Misfit(), unknown)
     moved = log.joined(found.influence)
     if not (np.isfinite(model.value) and np.isfinite(moved).all()):
@@ -242,10 +264,10 @@ def _policy(first: First, k: int, chosen: Choice | None) -> Walk[Judged]:
             "The value is not a finite number: the rewards or the features of this log are too large to be added up; "
             "bring them to smaller units."
         )
-    own = basis.widened(k, (model.value, moved))
+    own = basis.widened(k, model.value, moved)
     fit = Fit(k, model, folds, basis.views, basis.ridge(k), np.concatenate(found.influence))
     missed = yield from misfit(fit, found.extra, names, heavy)
-    return Judged(*about, own, facts, carried, missed, own, share=basis.share)
+    return Judged(*about, own, facts, carried, missed, own)
 
 
 def _before_details(first: First) -> tuple[Choice, Array | None, list[LinearValue], Array]:
@@ -291,20 +313,64 @@ def _detail(first: First, chosen: Choice, kept: Array | None, others: list[Linea
     sampling = Ask(support.sampling_influences, (facts, ages), whole=True).under(0)
     found = yield {**{name: basis.ask(ask, 0) for name, ask in asked.items()}, "sampling": sampling}
     errors, groups, terms, sizes = found.held.values
-    return Detail(
-        choice=chosen,
-        few=(few.value, log.joined(found.few)),
-        kept=kept,
-        power=found.power,
-        few_model=few,
-        inside=inside,
-        bellman=held_out.bellman_error(metric, errors),
-        robust=held_out.doubly_robust(terms, sizes, value, facts.n_episodes, facts.n_rows),
-        importance=support.sampling_estimates(facts, ages, found.sampling),
-        columns=columns_of(log, basis, level),
-        curved=curved,
-        histogram={"edges": edges.tolist(), "counts": found.ratios.tolist(), "zero": facts.n_zero},
-        calibration=held_out.agreement(groups, value, level),
+    alone, columns = Value(few.value, log.joined(found.few)), columns_of(log, basis, level)
+    # The frequency is that of the selector: it does not apply to a column that only its importance brought in.
+    share = {} if kept is None else {column: float(kept[column]) for column in chosen.support}
+    if curved:
+        name, features = "LSTD, columns as they came", _curved_features(columns, share, chosen)
+    else:
+        weights = coefficients(few, found.power)
+        name, features = "LSTD, features that matter", _chosen_features(first, weights, inside, share, chosen)
+    robust = held_out.doubly_robust(terms, sizes, value, facts.n_episodes, facts.n_rows)
+    shown = {
+        "bellman": held_out.bellman_error(metric, errors),
+        "features": tuple(sorted(features, key=lambda f: -abs(f.weight))),
+        "comparisons": (alone.estimate(name), robust, *support.sampling_estimates(facts, ages, found.sampling)),
+        "fit": _fit_in_words(first, chosen, curved),
+        "draw_path": partial(choice.path_picture, chosen, log.names),
+        "convergence": choice.convergence_picture(chosen.model),
+        "ratio_histogram": {"edges": edges.tolist(), "counts": found.ratios.tolist(), "zero": facts.n_zero},
+        "calibration": tuple(held_out.agreement(groups, value, level)),
+        "columns": columns,
+    }
+    return Detail(alone, len(chosen.support), shown)
+
+
+def _curved_features(columns: Sequence[Column], share: dict[int, float], chosen: Choice) -> list[Feature]:
+    """Where the value is curved: the columns that matter by importance or by selection, with their mean slopes."""
+    found = [c for c in columns if c.matters or c.number in chosen.support]
+    return [Feature(c.name, c.weight, c.interval, float("nan"), share.get(c.number), c.number) for c in found]
+
+
+def _chosen_features(
+    first: First, weights: Sequence[Estimate], inside: Array, share: dict[int, float], chosen: Choice
+) -> list[Feature]:
+    """The chosen features, with LSTD's weights on them alone."""
+    basis, names, out = first.basis, first.log.names, []
+    for width, j, e in zip(basis.moments[0].spread()[inside], chosen.support, weights, strict=True):
+        low, high = (float(width * end) for end in e.interval(first.settings.level))
+        own = e.value / float(basis.units.scale[j])
+        out.append(Feature(str(names[j]), float(width * e.value), (low, high), own, share.get(j), int(j)))
+    return out
+
+
+def _fit_in_words(first: First, chosen: Choice, curved: bool) -> str:
+    """A sentence about the functions of the columns that the value was computed from."""
+    built, names = first.basis.built, first.log.names
+    if built is None:
+        return choice.fit_sentence(chosen, len(names), len(first.basis.columns))
+    columns = "1 column" if built.n_raw == 1 else f"{built.n_raw:,} columns"
+    n = len(names) - built.n_raw
+    if not curved:
+        return (
+            f"The value is a sum of straight lines in {columns}. Bends and products of columns ({n:,} functions) were "
+            "tried, but they did not lower the error on episodes that the model had not seen. The columns that are "
+            "kept were chosen by elimination."
+        )
+    return (
+        f"The value is computed from {columns} and {n:,} functions of them, which are bends and products of columns. "
+        f"A penalty (a ridge of {built.lams[0]:g}) holds them back; it was chosen on episodes that the model had not "
+        "seen."
     )
 
 
@@ -344,17 +410,14 @@ def _with_evidence(
     """The policy with its difference to the behaviour, a second opinion, and all cautions that apply."""
     log, settings = first.log, first.settings
     value = logged.observed if own.facts.as_logged else own.value
-    share = 1.0 if own.facts.as_logged else own.share  # a mean of returns rests on no basis
     acts = _acts(log.log, log.targets[k])
-    judged = replace(own, value=value, gain=minus(value, logged.value), acts=acts, share=share)
+    judged = replace(own, value=value, gain=value.less(logged.value), acts=acts)
     if log.behavior is not None and not own.facts.as_logged:
         sample = log.sample.under(k).episodes
         args = (log.log, log.targets[k], log.behavior, log.features, settings.gamma, sample, log.hashes[: len(sample)])
         found = second_opinion(*args)
         judged = judged if found is None else replace(judged, opinion=found[0], robust=found[1])
     detail = own.detail if first.basis.ridge(0) is None else None  # a curved value cannot be compared on fewer columns
-    few = None if detail is None else Estimate.of_influence("", *detail.few)
-    fewer = None if detail is None else Estimate.of_influence("", *minus(detail.few, own.value))
     strength = _robustness(first, logged, judged, k, strengths)
     evidence = Evidence(
         own=judged.estimate,
@@ -363,15 +426,15 @@ def _with_evidence(
         support=own.support,
         overlap=own.overlap,
         misfit=own.misfit,
-        observed=Estimate.of_influence("", *logged.observed),
-        modelled=Estimate.of_influence("", *logged.modelled),
-        apart=Estimate.of_influence("", *logged.apart),
+        observed=logged.observed.estimate(),
+        modelled=logged.modelled.estimate(),
+        apart=logged.apart.estimate(),
         log=log.log,
         digests=first.digests,
         behavior=log.behavior,
-        n_chosen=None if detail is None else len(detail.choice.support),
-        few=few,
-        fewer=fewer,
+        n_chosen=None if detail is None else detail.n_chosen,
+        few=None if detail is None else detail.few.estimate(),
+        fewer=None if detail is None else detail.few.less(own.value).estimate(),
         opinion=judged.opinion,
         sample_mean=own.facts.as_logged,
         clustered=settings.cluster is not None,
@@ -409,4 +472,4 @@ def _robustness(first: First, logged: Logged, own: Judged, k: int, strengths: Ca
     rows = confounded(first.log, first.basis, k)
     if rows is None:
         return None
-    return robustness(rows, strengths, own.value, logged.value, level, own.facts.possible(), own.share)
+    return robustness(rows, strengths, own.value, logged.value, level, own.facts.possible())

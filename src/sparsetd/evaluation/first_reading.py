@@ -31,7 +31,7 @@ from sparsetd.evaluation import choice, support
 from sparsetd.evaluation.cautions import MOST_COMPARED
 from sparsetd.evaluation.choice import Choice
 from sparsetd.evaluation.episodes import Facts, Groups, Weighed
-from sparsetd.evaluation.estimate import Estimate, Value
+from sparsetd.evaluation.estimate import Value
 from sparsetd.evaluation.linear import Span, policy_sums
 from sparsetd.evaluation.reading import Ask, Opened, Part, Parts, Settings, answer, seen
 from sparsetd.features.basis import Basis as RankBasis
@@ -169,12 +169,12 @@ class Basis:
         """The share of an interval's misses that sampling may cause; the rest is spent on what the ridge may cost."""
         return 1.0 if self.built is None else shrinkage.OF_SAMPLING
 
-    def widened(self, k: int, value: Value) -> Value:
+    def widened(self, k: int, value: float, moved: Array) -> Value:
         """The value of the k-th policy, with influences that also cover the choices made in building the basis."""
         if self.built is None:
-            return value
-        error = Estimate.of_influence("", *value).standard_error
-        return value[0], value[1] * widening(self.built.moves[k], error)
+            return Value(value, moved)
+        error = Value(value, moved).estimate().standard_error
+        return Value(value, moved * widening(self.built.moves[k], error), self.share)
 
     def raw(self) -> Basis:
         """The columns as they came, without the functions that were built of them."""

@@ -21,7 +21,6 @@ from sparsetd._tools.numbers import Numbers, percent
 from sparsetd.evaluation.cautions import FRAGILE
 from sparsetd.evaluation.episodes import cluster_of
 from sparsetd.evaluation.estimate import Estimate
-from sparsetd.evaluation.evaluate import evaluation_of
 from sparsetd.evaluation.evaluator import gains, judge
 from sparsetd.evaluation.reading import Progress, Settings
 from sparsetd.evaluation.result import ASSUMPTIONS, Decision, Evaluation, Robustness
@@ -254,7 +253,7 @@ def _split(log: Transitions, groups: Array, learn: float, settings: Settings, sa
     tested = replace(settings, cluster=None if settings.cluster is None else groups[later == 1])
     found = judge(log[test], {"the proposed policy": asked}, tested)
     (where,) = places(found, None, thirds_of(found.log.log)).values()
-    return Split(policy, evaluation_of(found), where, tuple(ranked), int((later == 0).sum()))
+    return Split(policy, found.evaluation(), where, tuple(ranked), int((later == 0).sum()))
 
 
 def _rows_of(log: Transitions, members: Array) -> Array:
@@ -296,7 +295,7 @@ def _ranked(
         policies = {str(recipe): replace(p, learnt_from=p.learnt_from[:0]) for recipe, p in learnt.items()}
         judged = gains(log[_rows_of(log, other)], policies, own)
         for recipe, gain in zip(learnt, judged, strict=True):
-            found.setdefault(recipe, []).append(Estimate.of_influence("difference", *gain))
+            found.setdefault(recipe, []).append(gain.estimate("difference"))
     pooled = []
     for recipe, each in found.items():
         value, error = np.mean([e.value for e in each]), np.sqrt(sum(e.standard_error**2 for e in each)) / len(each)

@@ -10,8 +10,7 @@ import numpy as np
 
 from sparsetd.evaluation.cautions import Caution
 from sparsetd.evaluation.confounding import Ends, Kind, crossing
-from sparsetd.evaluation.estimate import Estimate, minus
-from sparsetd.evaluation.evaluate import evaluation_of
+from sparsetd.evaluation.estimate import Estimate
 from sparsetd.evaluation.evaluator import confounded, judge
 from sparsetd.evaluation.reading import Progress, Settings
 from sparsetd.evaluation.result import Decision, Evaluation
@@ -211,13 +210,13 @@ def sensitivity(
         raise ValueError("Confounding changes the behaviour's probabilities: log `behavior_prob`, or actions.")
     bounds: list[Bound] = []
     limits = own.facts.possible()
-    done = Estimate.of_influence("", *found.logged.value).interval(level)
+    done = found.logged.value.estimate().interval(level)
     for strength in strengths:
         ends = []
         for sign in (1.0, -1.0):
             end = own.value if rows is None else rows.bound(own.value, strength, kind, sign, limits)
-            gain = minus(end, found.logged.value)  # no confounding touches what the log earned
-            ends.append(tuple(Estimate.of_influence("bound", *each).sharing(own.share) for each in (end, gain)))
+            gain = end.less(found.logged.value)  # no confounding touches what the log earned
+            ends.append((end.estimate("bound"), gain.estimate("bound")))
         low, high = ends
         if bounds:  # bounds must widen with Γ; where a rough fit made an end narrower, the one before it is kept
             before = bounds[-1]
@@ -225,7 +224,7 @@ def sensitivity(
             high = high if high[0].value > before.high.value else (before.high, before.difference_high)
         possible = _possible(limits, done, bounds[0], level) if bounds else (ANYTHING, ANYTHING)
         bounds.append(Bound(strength, low[0], high[0], low[1], high[1], possible))
-    return Sensitivity(tuple(bounds), level, evaluation_of(found), kind)
+    return Sensitivity(tuple(bounds), level, found.evaluation(), kind)
 
 
 def _possible(limits: Ends, done: Ends, plain: Bound, level: float) -> tuple[Ends, Ends]:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from sparsetd.evaluation.episodes import arranged
-from sparsetd.evaluation.estimate import Estimate, Together, minus
+from sparsetd.evaluation.estimate import Estimate, Together, Value
 from sparsetd.evaluation.evaluator import Judged, Judgement
 from sparsetd.evaluation.linear import LinearValue, policy_sums
 from sparsetd.evaluation.reading import Ask, Opened, Part, Parts, answer
@@ -104,10 +104,10 @@ def by_group(found: Judgement, groups: Mapping[str, Array]) -> Together:
             if mean:  # both come from the returns
                 value, share = float(influence.sum()) / model.n_episodes, model.n_clusters / model.n_episodes
                 influence = influence * share - value
-            each.append((value, influence))
+            each.append(Value(value, influence, basis.share))
         for (_, name, _), judged in zip(compared[1:], each[1:], strict=True):
-            values[label, name], within[label, name] = minus(judged, each[0]), inside
-    return Together.of(values, found.settings.level, within, basis.share)
+            values[label, name], within[label, name] = judged.less(each[0]), inside
+    return Together.of(values, found.settings.level, within)
 
 
 def _group_influence(part: Part, code: Array, models: Sequence[LinearValue], mean: bool) -> list[Array]:
