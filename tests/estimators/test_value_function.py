@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
+from sparsetd import evaluate
 from sparsetd.estimators import ETD, GQ, LSTD, ROGQ, TD, TDC, ValueFunction
+from sparsetd.estimators.fit_stream import fit_stream
 from sparsetd.features import Fourier, Tabular, featurize
 from sparsetd.logs import Transitions
 
@@ -174,6 +179,16 @@ def test_state_value_traces_refuse_off_policy_action_values() -> None:
     ValueFunction(Tabular(N), TDC(gamma=GAMMA, lam=0.5)).fit(t, lambda s: mdp()[3][s[:, 0]])  # the behaviour itself
 
 
+@pytest.mark.parametrize(
+    "learn", [ValueFunction(Tabular(N), GQ()).fit, lambda log: fit_stream([TDC(), GQ()], [log[:50]])]
+)
+def test_a_method_for_actions_refuses_states_whose_ratios_it_would_ignore(learn) -> None:  # type: ignore[no-untyped-def]
+    t = expected_log()
+    learn(t)  # nothing says that the target is another policy: all ratios are 1
+    with pytest.raises(ValueError, match="GQ learns values of actions"):
+        learn(replace(t, target_prob=t.probabilities(target)[np.arange(len(t)), t.action]))
+
+
 def test_stochastic_estimators_approach_the_exact_values() -> None:
     t = expected_log()
     t = t[np.random.default_rng(0).permutation(len(t))]
@@ -267,3 +282,12 @@ def test_values_of_a_policy_that_knows_its_columns() -> None:
     other = ValueFunction(None, LSTD(gamma=GAMMA, alpha=1e-3)).fit(t.with_columns(("pulse", "age")), greedy(q.q))
     assert other.n_actions_ == 2
     np.testing.assert_allclose(one.value(t.observation), other.value(t.observation[:, ::-1]))
+
+
+def test_a_feature_map_needs_no_names() -> None:
+    squares = FunctionTransformer(lambda s: np.column_stack([np.ones(len(s)), s, s**2]))
+    t = expected_log()
+    vf = ValueFunction(make_pipeline(squares), LSTD(gamma=GAMMA)).fit(t)
+    assert vf.feature_names_.tolist() == ["f0", "f1", "f2"]
+    answer = evaluate(t, gamma=GAMMA, features=squares, n_resamples=0)
+    assert answer.value == pytest.approx(vf.value(t.observation[t.start]).mean(), rel=1e-3)

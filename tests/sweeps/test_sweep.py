@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from sparsetd import LSTD, ROTD, TD, TDC, LinearTD, operators, penalties, solvers, sweep
+from sparsetd import GQ, LSTD, ROTD, TD, TDC, LinearTD, operators, penalties, solvers, sweep
 from sparsetd.control import GreedyGQ, Rule, online
 from sparsetd.estimators import BaseTD
 from sparsetd.metrics import exact_mspbe, exact_neu, exact_rmspbe, mspbe, neu, rmspbe, value_error
@@ -57,6 +59,30 @@ def test_errors_are_those_of_the_metrics(mdp):
         for name, oracle in oracles.items():
             expected = [oracle(data, point) for point in points]
             np.testing.assert_allclose(distance(name, data)(points), expected, rtol=1e-10)
+
+
+def test_a_method_for_actions_is_measured_by_the_error_that_it_makes_nil(mdp):
+    steps, states = {"step_size": [0.1]}, mdp.trajectory(400, np.random.default_rng(0))
+    table = sweep(GQ(), steps, states, n_jobs=1)
+    model = GQ(step_size=0.1).partial_fit(states.phi, states.reward, states.phi_next, **states.columns)
+    assert table.rows[0]["rmspbe"] == pytest.approx(rmspbe(states, model.coef_, trace="action"), rel=1e-9)
+    with pytest.raises(ValueError, match="an off-policy finite problem gives rows of states"):
+        sweep([TDC(), GQ()], steps, mdp, n_jobs=1)
+    with pytest.raises(ValueError, match="no ratio weighs a row, and TDC does not"):
+        sweep([TDC(), GQ()], steps, states, n_jobs=1)
+    size = {"size": lambda model: float(np.abs(model.coef_).max())}
+    assert len(sweep([TDC(), GQ()], steps, states, n_jobs=1, metric=size)) == 2
+    assert len(sweep([TDC(), GQ()], steps, replace(mdp, target=mdp.behavior), n_rows=50, n_jobs=1)) == 2
+
+
+def test_several_errors_are_measured_at_once(mdp):
+    both = sweep(TDC(), {"step_size": [0.1]}, mdp, n_rows=50, n_jobs=1, metric=["value_error", "rmspbe"])
+    assert both.metrics == ("value_error", "rmspbe")
+    for name in both.metrics:
+        assert (
+            sweep(TDC(), {"step_size": [0.1]}, mdp, n_rows=50, n_jobs=1, metric=name).rows[0][name]
+            == both.rows[0][name]
+        )
 
 
 def test_a_swept_parameter_that_a_method_lacks_is_an_error_that_names_it():
@@ -160,6 +186,7 @@ def test_the_old_name_of_the_seeds_says_the_new_one():
         (({"step_size": [-1.0]}, "walk"), "step_size=-1.0 must be"),
         (({"step_size": [0.1]}, "log", {"metric": "value_error"}), "needs the exact values of a finite problem"),
         (({"step_size": [0.1]}, "walk", {"metric": "rmse"}), "choose from 'rmspbe'"),
+        (({"step_size": [0.1]}, "walk", {"metric": len}), "needs a name: pass metric={'kept'"),
         (({"step_size": [0.1]}, "nothing"), "not on str"),
         (({"step_size": [0.1]}, "walk", {"n_runs": 0}), "n_runs=0 runs nothing"),
         (({"gamma": [0.5, 0.9]}, "walk"), "the discount belongs to the data"),

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from sparsetd._tools.progress import track
 from sparsetd.estimators.base import COLUMNS
-from sparsetd.estimators.validation import check_parameters
+from sparsetd.estimators.validation import check_parameters, refuse_states
 from sparsetd.logs import Transitions
 from sparsetd.logs.checks import joined
 from sparsetd.storage.cache import SECONDS, Checkpoint, key_of
@@ -79,8 +79,18 @@ def fit_stream(
         if model._passes != 1:
             raise ValueError(f"{type(model).__name__} has n_passes={model._passes}, but a stream is read once: use 1")
     total = len(batches) if isinstance(batches, Sequence) else None
-    _stream(models, map(columns_of, batches), total, checkpoint, seconds_per_save, keep_checkpoint)
+    _stream(
+        models, (_columns_for(models, log) for log in batches), total, checkpoint, seconds_per_save, keep_checkpoint
+    )
     return estimators
+
+
+def _columns_for(models: list[Any], log: Mapping[str, Any] | Transitions) -> dict[str, Any]:
+    columns = columns_of(log)
+    if isinstance(log, Transitions):
+        for model in models:
+            refuse_states(model, columns["ratio"])
+    return columns
 
 
 def columns_of(log: Mapping[str, Any] | Transitions) -> dict[str, Any]:

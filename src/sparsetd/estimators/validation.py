@@ -96,6 +96,15 @@ def weighted(batch: Batch, sample_weight: Any) -> Batch:
     return replace(batch, phi=phi, phi_next=phi_next, reward=root * batch.reward)
 
 
+def refuse_states(model: Any, ratio: Array) -> None:
+    """GQ and its like have their action given: of states they would learn the values of the behaviour."""
+    if model.triple()[0].trace == "action" and np.any(ratio != 1.0):
+        raise ValueError(
+            f"{type(model).__name__} learns values of actions, and no ratio corrects those of states: "
+            "give the policy to `ValueFunction.fit`, or take TDC or ROTD"
+        )
+
+
 def check_target(y: Any) -> None:
     """The row of a bad reward; everything else about y is scikit-learn's to say."""
     reward = np.asarray(y)

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
+from sparsetd.estimators.validation import refuse_states
 from sparsetd.features.featurize import feature_names, featurize, fit_features, state_features
 from sparsetd.logs import Policy, Transitions, action_probabilities
 from sparsetd.logs.checks import finite, numbers
@@ -105,9 +106,7 @@ class ValueFunction(BaseEstimator):
     def _learn(self, transitions: Transitions, policy: Policy | None, fit: Any) -> Self:
         transitions = transitions.with_columns(self._names)
         batch = featurize(transitions, self.features_, self.estimator_.gamma, policy)
-        columns = batch.columns
-        if policy is not None:
-            columns["ratio"] = self._trace_ratio(batch.ratio)
+        columns = batch.columns | {"ratio": self._ratio(batch.ratio, policy)}
         fit(batch.phi, batch.reward, batch.phi_next, **columns)
         self.policy_, self.n_actions_ = policy, None
         if policy is not None:  # what follows these values must not be judged on the same episodes
@@ -126,12 +125,16 @@ class ValueFunction(BaseEstimator):
         own = np.asarray(names, dtype=object)
         self.names_ = None if np.array_equal(own, _numbered(len(own))) else own
 
-    def _trace_ratio(self, ratio: Array) -> Array:
-        """π/μ as the estimator may use it for action values: the action is given, so only old traces are corrected.
+    def _ratio(self, ratio: Array, policy: Policy | None) -> Array:
+        """π/μ as the estimator may use it.
 
-        The trace of GQ does just that. That of a state-value method would weight the row itself: at λ = 0 the ratio is
-        left out (this is LSTD-Q, TDC on φ(s, a), …), at λ > 0 the trace would be wrong unless π is the behaviour.
+        The action of an action value is given, so only old traces are corrected. The trace of GQ does just that. The
+        trace of a state-value method would weight the row itself: at λ = 0 the ratio is left out (this is LSTD-Q, TDC
+        on φ(s, a), …), at λ > 0 the trace would be wrong unless π is the behaviour.
         """
+        if policy is None:
+            refuse_states(self.estimator_, ratio)
+            return ratio
         table = self.estimator_.triple()[0]
         if table.trace == "action" or np.all(ratio == 1.0):
             return ratio

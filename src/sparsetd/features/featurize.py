@@ -172,10 +172,14 @@ def fit_features(transitions: Transitions, features: Any) -> Any:
 
 
 def feature_names(features: Any, transitions: Transitions, n_actions: int | None = None) -> Array:
-    """Names of the columns of φ, made of the observation's names (x0, x1, … without)."""
+    """Names of the columns of φ, made of the observation's names (x0, x1, … without); f0, f1, … if the map has none."""
     names = transitions.labels()
     if features is not None:
-        names = list(features.get_feature_names_out(names))
+        try:
+            names = list(features.get_feature_names_out(names))
+        except AttributeError:  # a function of scikit-learn's `FunctionTransformer`, also within a pipeline
+            width = state_features(features, transitions.observation[:1]).shape[1]
+            names = [f"f{j}" for j in range(width)]
     return (
         np.array(names, dtype=object) if n_actions is None else block_names(names, n_actions, transitions.action_names)
     )

@@ -70,8 +70,10 @@ def run_pieces(
     task: Any, settings: list[Setting], pieces_of: list[tuple[int, list[int]]], todo: list[int], dtype: str
 ) -> Iterator[tuple[int, list[Row]]]:
     """The pieces one after the other, as many in one launch as the device takes."""
-    if not isinstance(task, Prediction) or not isinstance(task.metric, str):
-        raise ValueError("backend='cuda' measures predictions by a named metric: use backend='cores' for anything else")
+    if not isinstance(task, Prediction) or len(task.errors) != 1:
+        raise ValueError(
+            "backend='cuda' measures predictions by one named metric: use backend='cores' for anything else"
+        )
     jobs = [job_of(task.learner(s)) for s in settings]
     weights = task.source.n_features * max(task.curve, 1) * task.together
     at_once = max(1, min(RUNS // task.together, WEIGHTS // weights))

@@ -19,7 +19,7 @@ from sparsetd._tools.workers import delayed, in_processes
 from sparsetd.storage.atomic import replace_file
 from sparsetd.storage.cache import Cache, key_of
 from sparsetd.sweeps.table import Sweep
-from sparsetd.sweeps.tasks import Control, Grid, Metric, Prediction, Row, Setting, Task, rows_of, settings_of
+from sparsetd.sweeps.tasks import Control, Grid, Metric, Prediction, Row, Setting, Task, rows_of, settings_of, trace_for
 from sparsetd.system import Batch
 
 Progress = Callable[[int, int], None]
@@ -56,7 +56,8 @@ def sweep(
         task: one run of online control for every setting and seed.
     n_runs, random_state : int
         Runs of every setting, with the seeds random_state, random_state + 1 …
-    metric : {"rmspbe", "mspbe", "neu", "value_error"} or dict from names to functions of the fitted model
+    metric : {"rmspbe", "mspbe", "neu", "value_error"}, several of them, or dict from names to functions of the model
+        Learning curves show the first.
     n_jobs : int
         Processes; −1 is one for each core. Each computes with one thread.
     backend : "cores", a name of a joblib backend ("dask", "ray", "threading", …) or "cuda"
@@ -88,14 +89,15 @@ def sweep(
     dtype = options.pop("dtype", "float32")
     if "gamma" in grid and not isinstance(data, Control):
         raise ValueError("the discount belongs to the data, whose rows hold it: sweep data made with each gamma apart")
+    settings = settings_of(learners, grid, n_runs)
     if isinstance(data, Control):
         task: Task = data
     elif isinstance(data, Batch) or hasattr(data, "trajectory"):
-        task = Prediction(data, metric, resampled=n_runs > 1 and isinstance(data, Batch), **options)
+        again = n_runs > 1 and isinstance(data, Batch)
+        task = Prediction(data, metric, resampled=again, trace=trace_for(settings, data, metric), **options)
     else:
         what = "a Batch of rows, a finite problem or a Control task"
         raise TypeError(f"a sweep runs on {what}, not on {type(data).__name__}")
-    settings = settings_of(learners, grid, n_runs)
     starts, every = range(0, len(settings), task.together), list(range(len(settings)))
     pieces = [(s, every[first : first + task.together]) for s in which for first in starts]
     kept = Cache(None if out is None else Path(out) / "rows", tidy=True)

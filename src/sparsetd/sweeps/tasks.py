@@ -30,7 +30,7 @@ from sparsetd.control import Rule, online
 from sparsetd.estimators.validation import check_parameters, nearest
 from sparsetd.problems import FiniteMDP
 from sparsetd.selection.episodes import drawn_again
-from sparsetd.system import Array, Batch, dense
+from sparsetd.system import Array, Batch, Trace, dense
 
 MOST = 1_000_000  # runs: a table of more could not be read, nor held in memory
 Grid = Mapping[str, Sequence[Any]]
@@ -121,10 +121,35 @@ class Distance:
             return np.asarray(square if self.squared else np.sqrt(square))
 
 
-def distance(name: str, data: Batch | FiniteMDP) -> Distance:
-    """The error of that name on a log or a finite problem."""
+def trace_for(settings: Sequence[Setting], data: Batch | FiniteMDP, metric: Metric) -> Trace:
+    """Whether the methods learn values of states, or of actions, which are given: no ratio weighs such a row.
+
+    The two differ off-policy only. There a method for actions would learn the values of the behaviour from states.
+    """
+    if np.all(data.ratio == 1.0) if isinstance(data, Batch) else np.array_equal(data.target, data.behavior):
+        return "state"
+    tables = {s.method: s.learner.triple()[0] for s in settings if hasattr(s.learner, "triple")}
+    for_actions = [method for method, table in tables.items() if table.trace == "action"]
+    others = [s.method for s in settings if s.method not in for_actions]
+    if not for_actions:
+        return "state"
+    if isinstance(data, FiniteMDP):
+        raise ValueError(
+            f"{for_actions[0]} learns values of actions, and an off-policy finite problem gives rows of states: sweep "
+            "it on `featurize(log, features, gamma, policy)`, or take TDC or ROTD"
+        )
+    if others and not isinstance(metric, Mapping):
+        raise ValueError(
+            f"{for_actions[0]} learns values of actions, where no ratio weighs a row, and {others[0]} does not: the "
+            "errors differ, so sweep them apart"
+        )
+    return "action"
+
+
+def distance(name: str, data: Batch | FiniteMDP, trace: Trace = "state") -> Distance:
+    """The error of that name on a log or a finite problem, as a method with this kind of trace makes it nil."""
     if name not in NAMES:
-        raise ValueError(f"{nearest('metric', name, NAMES)}, or pass a function of the model")
+        raise ValueError(f"{nearest('metric', name, NAMES)}, or pass a dict from a name to a function of the model")
     if data.n_features > LARGEST:
         raise ValueError(
             f"metric {name!r} would square {data.n_features} features: pass a function of the fitted model instead"
@@ -140,7 +165,8 @@ def distance(name: str, data: Batch | FiniteMDP) -> Distance:
         change, weight = phi - data.gamma * data.transition @ phi, share
     else:
         phi, share = dense(data.phi), np.full(len(data), 1.0 / np.sqrt(len(data)))
-        change, weight = phi - data.discount[:, None] * dense(data.phi_next), data.ratio * data.interest * share
+        ratio = data.ratio if trace == "state" else 1.0
+        change, weight = phi - data.discount[:, None] * dense(data.phi_next), ratio * data.interest * share
     left = share[:, None] * phi
     basis = left if name == "neu" else orth(left)
     products = basis.T @ (weight * data.reward), basis.T @ (weight[:, None] * change)
@@ -150,7 +176,7 @@ def distance(name: str, data: Batch | FiniteMDP) -> Distance:
 PROBE = 64  # rows or steps of a short run that shows what the functions of the user's compute
 
 Row = dict[str, Any]
-Metric = str | Mapping[str, Callable[[Any], float]]
+Metric = str | Sequence[str] | Mapping[str, Callable[[Any], float]]
 
 
 @dataclass
@@ -166,13 +192,17 @@ class Prediction:
     sampling: Literal["trajectory", "independent"] = "trajectory"
     curve: int = 10
     resampled: bool = False
+    trace: Trace = "state"
     together: int = 32
     metrics: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
+        if callable(self.metric):
+            raise TypeError("a function as metric needs a name: pass metric={'kept': function of the fitted model}")
         self.metrics = (self.metric,) if isinstance(self.metric, str) else tuple(self.metric)
         exact = not isinstance(self.source, Batch)
-        self.errors = {name: distance(name, self.source) for name in self.metrics if isinstance(self.metric, str)}
+        named = () if isinstance(self.metric, Mapping) else self.metrics
+        self.errors = {name: distance(name, self.source, self.trace) for name in named}
         self.initial = self.source.theta0 if exact and self.source.theta0 is not None else None  # type: ignore[union-attr]
 
     def data(self, seed: int) -> Batch:
@@ -186,7 +216,7 @@ class Prediction:
     def learner(self, setting: Setting) -> Any:
         """A fresh estimator, started where the problem's literature starts it."""
         model = clone(setting.learner)
-        if isinstance(self.metric, str) and getattr(model, "fit_intercept", False):
+        if self.errors and getattr(model, "fit_intercept", False):
             raise ValueError(
                 "fit_intercept=True hides a weight from the metric: add a column of ones to the rows instead"
             )
@@ -210,14 +240,14 @@ class Prediction:
         return {**self.measure(model), **told, "curve": points if self.curve else []}
 
     def measure(self, model: Any) -> dict[str, float]:
-        if isinstance(self.metric, str):
-            return {name: float(error(model.coef_)[0]) for name, error in self.errors.items()}
-        return {name: float(function(model)) for name, function in self.metric.items()}
+        if isinstance(self.metric, Mapping):
+            return {name: float(function(model)) for name, function in self.metric.items()}
+        return {name: float(error(model.coef_)[0]) for name, error in self.errors.items()}
 
     def description(self, setting: Setting) -> Any:
         arrays = [getattr(self.source, f.name) for f in fields(self.source)]
-        options = [self.metrics, self.sampling, self.n_rows, self.curve, self.resampled]
-        computed = None if isinstance(self.metric, str) else self.run(setting, self.data(0)[:PROBE])
+        options = [self.metrics, self.sampling, self.n_rows, self.curve, self.resampled, self.trace]
+        computed = None if self.errors else self.run(setting, self.data(0)[:PROBE])
         return type(self.source).__name__, arrays, options, computed
 
 
