@@ -68,6 +68,10 @@ def test_a_narrow_logarithmic_axis_has_several_ticks() -> None:
     assert len(Scale(1e-3, 1e5, 0, 100, "log").ticks()) >= 4
 
 
+def test_a_wide_logarithmic_axis_has_room_for_its_powers() -> None:
+    assert len(Scale(1e-14, 10.0, 0, 100, "log").ticks()) <= 6
+
+
 def test_lines_and_labels_of_the_path_share_a_colour() -> None:
     found = {"penalty": [1.0, 0.5, 0.1], "weights": {"a": [0, 1, 2], "b": [0, 0, -1]}, "chosen": 0.5}
     drawing = path({"path": found, "features": [{"name": "a"}, {"name": "b"}]})

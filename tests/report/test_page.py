@@ -203,6 +203,12 @@ def test_cut_episodes_are_compared_with_what_they_would_have_earned():
     assert "is 0.722; had no episode been cut, it would have been about 0.724" in text
 
 
+def test_no_model_is_said_to_be_better_than_the_best():
+    card = verdicts(changed(bellman_error={"value": 0.97, "noise": 1.0, "constant": 0.76}))[-1]
+    assert card.figure == "1×"
+    assert "A model without any column has 1×." in card.meaning
+
+
 def test_one_episode_a_fold_gives_no_verdict_on_the_bellman_error():
     lonely = changed(bellman_error={"value": 9.0, "noise": 0.0, "constant": 20.0})
     assert [v.name for v in verdicts(lonely)] == [

@@ -271,8 +271,8 @@ def label(name: str) -> str:
 def folded(text: str) -> str:
     """A name without what people write differently: case, blanks around it, and how many blanks are inside.
 
-    Turkish has i with a dot and without, and writes them İ and I in capitals: all four are one letter here, and so is
-    what programs that do not know Turkish make of İ, an i with a second dot.
+    Turkish has i with a dot and without, and writes them İ and I in capitals: all four are one letter here. Programs
+    that do not know Turkish make an i with a second dot of İ: it is the same letter, too.
     """
     plain = unicodedata.normalize("NFC", text).replace("İ", "i").replace("ı", "i").replace("i\u0307", "i")
     return " ".join(plain.split()).casefold()

@@ -51,7 +51,8 @@ class Scale:
             steps = (1, 2, 3, 5, 7) if high < 20 * low else (1, 2, 5) if last - first <= 3 else (1,)
             every = [m * 10.0**k for k in range(first, last + 1) for m in steps]
             inside = [v for v in every if low * (1 - 1e-9) <= v <= high * (1 + 1e-9)]
-            return inside[:: max(1, math.ceil(len(inside) / (2 * count)))]
+            most = 2 * count if len(steps) > 1 else count  # a power is wider than a digit
+            return inside[:: max(1, math.ceil(len(inside) / most))]
         raw = (high - low) / count
         power = 10.0 ** math.floor(math.log10(raw))
         step = next(m * power for m in (1, 2, 5, 10) if m * power >= raw)

@@ -161,7 +161,9 @@ def verdicts(p: Payload) -> list[Verdict]:
     }
     named = {"n_episodes": count(n), "rows": count(p["effective_rows"]), "n_rows": count(p["n_rows"])}
     if found and found["noise"] > 0:
-        times, named["flat"] = found["value"] / found["noise"], f"{found['constant'] / found['noise']:.2g}×"
+        # The noise is an estimate; on a few episodes a model may happen to come out below it.
+        times, flat = (max(found[key] / found["noise"], 1.0) for key in ("value", "constant"))
+        named["flat"] = f"{flat:.2g}×"
         grades["bellman"] = (-times, f"{times:.2g}×")
     cards = []
     for kind, (grade, shown) in grades.items():
