@@ -133,6 +133,17 @@ def test_an_id_in_merged_cells_holds_for_the_rows_below_it(tmp_path: Path) -> No
     said(made.notes, "`Nr pacjenta`, `Wiek` stand in the first row of each episode only")
 
 
+def test_an_id_in_merged_cells_is_offered_as_the_episode_and_the_outcome_of_its_last_row_as_the_reward() -> None:
+    raw = {"record": [7, None, None, 8, None, None], "sex": ["f", None, None, "m", None, None], "x": [*range(6)]}
+    raw |= {"drug": list("ABABAB"), "end": [None, None, "home", None, None, "dead"]}
+    with pytest.raises(MessyLog) as caught:
+        prepare(raw, action="drug")
+    assert [problem.rpartition(" with ")[2] for problem in caught.value.problems] == [
+        "--reward 'end: home=…, dead=…'.",
+        "--column episode=record.",
+    ]
+
+
 def test_a_few_ids_that_are_missing_are_no_merged_cells() -> None:
     raw = {
         "patient": ["a", "b", None, "d", "e"],

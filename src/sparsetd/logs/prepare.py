@@ -412,18 +412,11 @@ def _put_in_order(table: Table, named: Container[str], bandit: bool, known: Mapp
 
 
 def _fill_down(table: Table, ids: Column) -> None:
-    """Where every id stands once, above the other rows of its episode, as in merged cells, it holds for all of them.
-
-    So do the cells of columns that are empty wherever the id is. A table of one row per id is no such table, even if a
-    few rows lack the id.
-    """
-    gaps, there = ids.gaps, ids.codes[~ids.gaps]
-    tops = np.searchsorted(table.rows, [begin for begin, _ in table.begins])
-    if gaps[tops].any() or len(np.unique(there)) < len(there) or 2 * gaps.sum() < len(there):
+    """An id in merged cells holds for the rows below it, and so do columns that are empty wherever the id is."""
+    if not signs.in_merged_cells(ids, table):
         return
-    above = np.maximum.accumulate(np.where(gaps, 0, np.arange(len(gaps))))
-    merged = [column for column in table.columns.values() if column.gaps[gaps].all() and not column.gaps.all()]
-    table.columns |= {column.name: column.take(above) for column in merged}
+    merged = [column for column in table.columns.values() if column.gaps[ids.gaps].all() and not column.gaps.all()]
+    table.columns |= {column.name: column.take(signs.filled_above(ids.gaps)) for column in merged}
     names = ", ".join(f"`{column.name}`" for column in merged)
     stand = "stands" if len(merged) == 1 else "stand"
     table.done.append(f"{names} {stand} in the first row of each episode only: taken for the rows below it as well.")
@@ -571,7 +564,8 @@ def _ends(
     elif ends is None or "episode" not in columns:
         table.problems.append(
             "Nothing says where an episode ended: name a yes/no column with --column terminated=NAME, or name the "
-            "episode and say --ends last-row (it really ended there) or --ends cut (recording merely stopped)."
+            "episode and say --ends last-row (it really ended there) or --ends cut (recording merely stopped), or "
+            "say --bandit (every row is a decision of its own)."
         )
     else:
         how, role = ("ended for good", "terminated") if ends == "last-row" else ("was cut off", "truncated")
@@ -653,9 +647,14 @@ def _likely(table: Table, unnamed: Sequence[str]) -> dict[str, list[Column]]:
             in_words.append(column)
         elif (is_text or signs.may_be_ids(column)) and MOST_CATEGORIES < n_cells <= len(column.codes) / 1.5:
             likely["episode"].append(column)  # its values come back
+        elif signs.in_merged_cells(column, table):
+            likely["episode"].append(column)
     # Measurements repeat less evenly than ids do; of several ids, the first column wins.
     likely["episode"].sort(key=lambda column: round(np.std(column.weight) / np.mean(column.weight)))
-    group = likely["episode"][0].codes if likely["episode"] and "episode" in unnamed else table.group
+    group = table.group
+    if likely["episode"] and "episode" in unnamed:
+        ids = likely["episode"][0]
+        group = ids.codes[signs.filled_above(ids.gaps)]
     dates = [column.spread(column.reading.values) for column in table.free if column.reading.kind == "time"]
     order = np.lexsort([*dates, group])
     before_last = order[:-1][np.diff(group[order]) == 0]

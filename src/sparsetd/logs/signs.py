@@ -68,6 +68,22 @@ def counts_rows(column: Column, table: Table) -> bool:
     return few and may_be_ids(column) and len(np.unique(values)) == len(values) and not _has_name_of_time(column)
 
 
+def in_merged_cells(column: Column, table: Table) -> bool:
+    """Say whether every value stands once, above empty cells, as when a spreadsheet merges the cells of a patient.
+
+    A table of one row per patient is no such table, even if a few rows lack the id.
+    """
+    gaps, there = column.gaps, column.codes[~column.gaps]
+    tops = np.searchsorted(table.rows, [begin for begin, _ in table.begins])
+    once = len(np.unique(there)) == len(there) <= 2 * gaps.sum()
+    return once and not gaps[tops[tops < len(gaps)]].any()
+
+
+def filled_above(gaps: Array) -> Array:
+    """For every row, the last one up to it without a gap."""
+    return np.maximum.accumulate(np.where(gaps, 0, np.arange(len(gaps))))
+
+
 def counts_visits(column: Column, group: Array) -> bool:
     """Return whether a column numbers the rows of each episode: 1, 2, 3, in any order."""
     values = column.spread(column.reading.values)
