@@ -15,7 +15,7 @@ import pytest
 
 from sparsetd import evaluate
 from sparsetd.cli import main
-from sparsetd.logs import MessyLog, inspect, prepare
+from sparsetd.logs import MessyLog, inspect, prepare, read
 from sparsetd.logs import text as text_files
 from sparsetd.logs.raw import Column, cell, raw_table
 from sparsetd.logs.sharding import shard
@@ -335,6 +335,27 @@ def test_a_raw_table_is_predicted_as_the_log_was_prepared(tmp_path: Path, capsys
     whole = json.loads(capsys.readouterr().out)["values"]
     assert main(["predict", str(model), str(table), "--like", str(log), "--json"]) == 0
     np.testing.assert_allclose(json.loads(capsys.readouterr().out)["values"], whole[3:6])
+
+
+def test_what_is_not_known_of_new_patients_may_be_an_empty_column(stays: Path, tmp_path: Path) -> None:
+    learnt = prepare(stays, time="Visite", **ROLES)
+    new = tmp_path / "new.txt"
+    new.write_text(
+        "Dossier\tVisite\tService\tLactate (mmol/L)\tFièvre\tPrescription\tIssue\nP9\t01/05/2024\tRéa\t2,5\toui\t\t\n",
+        encoding="utf-16",
+    )
+    made = prepare(new, like=learnt)
+    assert {"reward", "action"}.isdisjoint(made.columns)
+    said(made.notes, "`Prescription` is empty and was left out.", "`Issue` is empty and was left out.")
+
+
+@pytest.mark.parametrize("beside", [None, "notes.parquet"])
+def test_text_files_are_tables_except_beside_others(beside: str | None, tmp_path: Path) -> None:
+    text = "obs_x\treward\tterminated\n1\t2\t1\n3\t4\t1\n"
+    (tmp_path / "log.txt").write_text(text if beside is None else "These are notes.")
+    if beside is not None:
+        pd.DataFrame({"obs_x": [1, 3], "reward": [2, 4], "terminated": [1, 1]}).to_parquet(tmp_path / beside)
+    assert read(tmp_path).reward.tolist() == [2, 4]
 
 
 def test_shards_keep_how_the_log_was_prepared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

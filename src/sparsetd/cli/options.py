@@ -109,7 +109,8 @@ def as_column(words: str, help: str, convert: Callable[[str], Any]) -> Option:
 
 
 SOURCES = (
-    ".parquet, .arrow, .csv, .jsonl, .npz, a folder or pattern of such files, sqlite:FILE?table=NAME, or minari:ID"
+    ".parquet, .arrow, .csv, .tsv, .txt, .jsonl, .npz, a folder or pattern of such files, sqlite:FILE?table=NAME, or "
+    "minari:ID"
 )
 COLUMNS = option(
     "--column ROLE=NAME",

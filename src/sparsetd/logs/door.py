@@ -49,6 +49,7 @@ FILES: dict[str, Callable[[Path], Opened]] = {
     ".ipc": files.open_ipc,
     ".csv": open_csv,
     ".tsv": open_csv,
+    ".txt": open_csv,
     ".jsonl": open_jsonl,
     ".ndjson": open_jsonl,
 }
@@ -347,6 +348,7 @@ def files_of(source: Any) -> list[Path]:
     path = Path(source)
     if path.is_dir():
         parts = sorted(p for p in path.iterdir() if p.suffix.lower() in FILES)
+        parts = [p for p in parts if p.suffix.lower() != ".txt"] or parts  # beside other files it is no table
         if not parts and Path(path, UNFINISHED).is_dir():
             raise ValueError(f"{path} holds unfinished shards: run the same `sparsetd shard` again to complete them.")
         if not parts:

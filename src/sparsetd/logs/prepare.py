@@ -255,6 +255,10 @@ def _choose(table: Table, asked: Mapping[str, Any], known: Mapping[str, Any]) ->
         table.problems += [f"`{name}` is missing, which the earlier table had: add it." for name in absent]
         table.done += [f"`{name}` was left out: the earlier log does not have it." for name in new]
         left_out.update(new)
+        # What is not known yet of new patients may stand in the table as an empty column.
+        empty = [name for name in known["roles"].values() if name in table.columns and table.columns[name].gaps.all()]
+        table.done += [f"`{name}` is empty and was left out." for name in empty]
+        left_out.update(empty)
     table.columns = {name: column for name, column in table.columns.items() if name not in left_out}
 
 

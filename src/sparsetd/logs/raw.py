@@ -20,12 +20,11 @@ import numpy as np
 
 from sparsetd.logs.checks import Array, Begins, is_missing
 from sparsetd.logs.dates import moment, numbered
-from sparsetd.logs.door import files_of, raw_columns
+from sparsetd.logs.door import FILES, files_of, raw_columns
 from sparsetd.logs.schema import check_names, first_of, folded
-from sparsetd.logs.text import SEPARATORS, Csv
+from sparsetd.logs.text import SEPARATORS, Csv, open_csv
 from sparsetd.logs.words import GAPS, GAPS_AMONG_NUMBERS, PAIRS
 
-ENDINGS = (".csv", ".tsv", ".txt")
 SHEET_ERROR = re.compile(r"#(n/?[a-z]|\S+[!?])")  # #N/A, #NV, #DIV/0!, #¡VALOR!: what a formula could not compute
 MOST_CATEGORIES = 30  # a column of more texts than this would become too many columns, most of them nearly empty
 MOST_WORDS = 40  # distinct cells in which yes and no are looked for
@@ -198,7 +197,7 @@ def raw_table(source: Any, encoding: str | None = None) -> Table:
     begins: list[tuple[int, str]] = []
     for part in files_of(source) or [source]:
         begins.append((sum(map(len, numbers)), part.name if isinstance(part, Path) else ""))
-        is_text = isinstance(part, Path) and part.suffix.lower() in ENDINGS and part.is_file()
+        is_text = isinstance(part, Path) and FILES.get(part.suffix.lower()) is open_csv and part.is_file()
         for found, number in _text_file(part, encoding, table) if is_text else _arrays(part, table):
             absent = sorted({*columns} ^ {*found} if columns else ())
             if absent:
