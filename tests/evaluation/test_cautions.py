@@ -190,7 +190,8 @@ SOUND = Support(effective_rows=900.0, effective_episodes=200.0, negative=0.0, n_
     [
         ({}, {}),
         ({"effective_episodes": 100.0}, {}),  # a quarter
-        ({"effective_episodes": 99.0}, {"few_effective_episodes": "red"}),
+        ({"effective_episodes": 99.0}, {"few_effective_episodes": "amber"}),  # but many of their rows count
+        ({"effective_episodes": 99.0, "effective_rows": 199.0}, {"few_effective_episodes": "red"}),
         ({"effective_episodes": 101.0, "n_episodes": 4000}, {}),  # enough, whatever their share
         ({"effective_episodes": 49.0, "n_episodes": 100}, {"few_effective_episodes": "amber"}),
         ({"effective_episodes": 7.0, "n_episodes": 10}, {"few_effective_episodes": "red"}),

@@ -64,6 +64,13 @@ def test_the_error_of_the_coverage_follows_from_what_more_of_an_episode_changes(
         ({"mean_ratio": 1.06}, {"mean_ratio": 1.04}, "wrong_ratios", "amber", "The rows count 1.06 times on average"),
         ({"mean_ratio": 1.26}, {"mean_ratio": 1.04}, "wrong_ratios", "red", "The rows count 1.26 times on average"),
         (
+            {"mean_ratio": 1.3, "coverage_error": 0.02},
+            {"mean_ratio": 1.3, "coverage_error": 0.13},
+            "wrong_ratios",
+            "red",
+            "count 1.30 times",
+        ),
+        (
             {"mean_ratio": 1.2, "coverage_error": 0.07},
             {"mean_ratio": 1.2, "coverage_error": 0.08},
             "wrong_ratios",

@@ -27,7 +27,7 @@ import numpy as np
 from sparsetd.evaluation.behavior import BehaviorPolicy
 from sparsetd.evaluation.episodes import Facts
 from sparsetd.evaluation.estimate import Estimate
-from sparsetd.evaluation.misfit import CERTAIN, MATTERS, SURE, TOGETHER, Misfit, matters
+from sparsetd.evaluation.misfit import CERTAIN, MATTERS, SURE, Misfit, matters
 from sparsetd.evaluation.support import Overlap, Support
 from sparsetd.logs import Transitions, suspicions
 from sparsetd.logs.suspicions import Check
@@ -47,7 +47,7 @@ FEW, VERY_FEW = 50.0, 8.0  # effective episodes
 FEW_SINGLE = 20.0  # the mean of fewer effective episodes of one step is not nearly normal
 ENOUGH = 100.0  # with this many effective episodes, their share of the log no longer matters
 SLIGHT = 0.25  # share of the episodes that are effective
-THIN, THINNER = 0.05, 0.01  # share of the rows that are effective
+SPREAD, THIN, THINNER = 0.2, 0.05, 0.01  # share of the rows that are effective
 NEGATIVE, VERY_NEGATIVE = 0.05, 0.3  # share of the implied weight that is negative
 LOW_COVERAGE, VERY_LOW_COVERAGE = 0.95, 0.8  # mean ratio
 HIGH_MEAN, VERY_HIGH_MEAN = 1 / LOW_COVERAGE, 1 / VERY_LOW_COVERAGE
@@ -224,7 +224,9 @@ def few_effective_episodes(e: Evidence) -> Finding:
     few, share, single = e.support.effective_episodes, e.support.share, e.facts.most[2] == 1
     if single:
         return _graded(red=few < FEW_SINGLE, amber=few < FEW)
-    return _graded(red=(_thin(e.support) and few < ENOUGH) or share < THINNER, amber=few < FEW or share < THIN)
+    thin = _thin(e.support) and few < ENOUGH
+    hardly_any = few < VERY_FEW or share < THINNER
+    return _graded(red=hardly_any or (thin and share < SPREAD), amber=thin or few < FEW or share < THIN)
 
 
 def _small(p: float) -> str:
@@ -267,7 +269,7 @@ def unobserved_state(e: Evidence) -> Finding:
     if drift is None:
         return "amber", named
     effect = f" Adding it moves the value by {drift.value:+.3g} (± {drift.standard_error:.2g})."
-    both = change is not None and abs(change.value + drift.value) > TOGETHER * e.own.standard_error
+    both = change is not None and abs(change.value + drift.value) > e.misfit.bar * e.own.standard_error
     return "red" if both or matters(drift, e.own, e.misfit.bar) else "amber", {**named, "effect": effect}
 
 
@@ -312,7 +314,7 @@ def wrong_ratios(e: Evidence) -> Finding:
     if mean - 2 * error <= HIGH_MEAN:
         return None
     source = "They were estimated: the classifier does not fit." if e.behavior is not None else "They were logged."
-    return "red" if mean - 3 * error > VERY_HIGH_MEAN else "amber", {"source": source}
+    return "red" if mean - 2 * error > VERY_HIGH_MEAN else "amber", {"source": source}
 
 
 @rule

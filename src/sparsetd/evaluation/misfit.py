@@ -44,7 +44,6 @@ SURE = 0.005  # p-value from which the features count as insufficient
 CERTAIN = 0.01  # p-value from which the log counts as one of an unobserved state
 MATTERS = 0.5  # change of the value, in standard errors of it, from which that counts
 CURVED = 1.0  # the bar if functions were built already: a curve that is left is small, or was not worth its noise
-TOGETHER = 1 / 3  # the bar where products and memory both stand out: what a few columns move understates the bias
 UNSTABLE = 2.0  # standard error of the change, in those of the value, from which nothing speaks for "no change"
 FADING = 0.8  # the running mean of earlier rows keeps this share of itself at every step
 ROUNDING = 1e-12  # a TD error or a spread smaller than this share of its terms counts as 0
