@@ -292,7 +292,7 @@ def test_probabilities_that_are_estimated_from_folded_columns_are_doubted(capsys
     rows = [{"indices": [int(i), 100 + int(j)]} for i, j in rng.integers(0, 40, (n, 2))]
     for k, row in enumerate(rows):
         chosen = {"action": int(rng.integers(2)), "target_prob": 0.7, "reward": float(rng.random())}
-        row |= {**chosen, "episode": k // 2, "terminated": k % 2 == 1} | ({"behavior_prob": 0.5} if logged else {})
+        row |= {**chosen, "episode": k, "terminated": True} | ({"behavior_prob": 0.5} if logged else {})
     (folder / "hashed.jsonl").write_text("\n".join(map(json.dumps, rows)))
     words = ["evaluate", "hashed.jsonl", "--buckets", "8", "--features", "none", "--report", "page.html"]
     for target, doubted in (("target_prob", not logged), ("behavior", False)):
@@ -300,6 +300,35 @@ def test_probabilities_that_are_estimated_from_folded_columns_are_doubted(capsys
         assert ("estimated from 8 folded columns" in out) is doubted
         assert ("fold into more columns: --buckets 32." in out) is doubted
         assert ("<dt>folded columns</dt>" in (folder / "page.html").read_text()) is doubted
+
+
+@pytest.mark.parametrize("hidden", [True, False])
+def test_a_wrong_model_of_folded_columns_is_advised_to_fold_into_more(capsys, folder, hidden):
+    rng = np.random.default_rng(0)
+    lines = []
+    for visitor, steps in enumerate(rng.geometric(0.3, 400)):
+        pays = bool(rng.integers(2))
+        bucket = 16 * visitor + 8 * pays  # folded into 8, no bucket tells who pays
+        for step in range(steps):
+            action = int(rng.integers(2))
+            chosen = 0.9 if action == pays else 0.1
+            row = {"indices": [bucket], "action": action, "behavior_prob": 0.5, "target_prob": chosen}
+            row |= {"reward": 3.0 * hidden * pays * action + rng.random()}
+            row |= {"episode": visitor, "step": step, "terminated": bool(step == steps - 1)}
+            lines.append(json.dumps(row))
+    (folder / "hashed.jsonl").write_text("\n".join(lines))
+    _, out, _ = run(
+        capsys, "evaluate", "hashed.jsonl", "--buckets", "8", "--features", "none", "--target", "target_prob"
+    )
+    assert ("DO NOT USE" in out) is hidden
+    assert ("compare with the answer of --buckets 32." in out) is hidden
+
+
+def test_target_prob_is_the_column_that_was_named_for_it(capsys):
+    words = ["evaluate", "log.csv", "--json"]
+    of_role = run(capsys, *words, "--column", "target_prob=careful", "--target", "target_prob")[1]
+    named, without = run(capsys, *words, "--target", "careful")[1], run(capsys, *words, "--target", "target_prob")[1]
+    assert json.loads(of_role)["value"] == json.loads(named)["value"] != json.loads(without)["value"]
 
 
 def test_improve_saves_what_predict_and_compare_take(capsys, folder):

@@ -201,7 +201,11 @@ SOURCES: list[tuple[Callable[[dict[str, Any]], Any], dict[str, Any], str]] = [
     (put("t", 6, np.nan), {}, "`t` must be finite, but row 6"),
     (without("r"), {}, "`reward` is missing: say which .*`--column reward=…`.*there are 'a', 'done'"),
     (lambda c: {("x" * i): c["r"] for i in range(1, 9)}, {}, "`observation` is missing"),
-    (without("obs_x", "obs_y"), {}, "`observation` is missing: name the columns obs_.*`prepare` makes a log"),
+    (
+        without("obs_x", "obs_y"),
+        {},
+        "`observation` is missing: name the columns obs_.*hashed features with `indices=`.*`prepare` makes a log",
+    ),
     (without("next_obs_y"), {}, "`next_obs_y` is missing although `next_obs_x` is there"),
     (dict, {"reward": "rewrad"}, "`reward` names a column 'rewrad' that is not there: there are 'obs_x', 'obs_y'"),
     (dict, {"observation": ["obs_x", "obs_z"]}, r"'obs_z' that is not there; did you mean 'obs_.'\?$"),

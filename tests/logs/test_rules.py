@@ -106,6 +106,15 @@ def test_a_range_makes_a_family() -> None:
     assert policy("drug B if Lactate > {-2..-1 by 0.5}").thresholds == (-2, -1.5, -1)
 
 
+def test_numbered_columns_are_no_names_that_could_be_meant() -> None:
+    rows = np.eye(3)
+    assert policy("1 if x2 = 1").shares(rows, None, None, n_actions=2)[0][2].tolist() == [0, 1]
+    with pytest.raises(
+        ValueError, match="'x576169', but the columns of this log have no names, only the numbers x0 to x2"
+    ):
+        policy("1 if x576169 = 1").shares(rows, None, None, n_actions=2)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

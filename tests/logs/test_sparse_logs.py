@@ -240,7 +240,10 @@ def test_an_index_out_of_range_is_refused(path: Path, index: int) -> None:
 @pytest.mark.parametrize(
     ("column", "sentence"),
     [
-        (pa.array([1, 2]), "`indices` has the type int64, but each of its rows must be a list of integers"),
+        (
+            pa.array([1, 2]),
+            "`indices` has the type int64, but each of its rows must be a list of integers: store it as Parquet",
+        ),
         (pa.array([[1.0], [2.0]]), "`indices` has the type list.*double.*, but its lists must hold integers"),
         (
             pa.array([[1], None]),

@@ -19,6 +19,7 @@ from sparsetd.evaluation.result import Decision
 from sparsetd.features.basis import LARGEST
 from sparsetd.logs import Shard
 from sparsetd.logs.door import Log, extent, manifest_of
+from sparsetd.logs.sharding import DENSE
 
 BUILT = "functions that are built of the columns, or 'none' for the columns as they are"
 CLASSIFIERS = ("logistic", "boosting", "forest")
@@ -39,6 +40,11 @@ FOLDED = (
     "The probabilities of the logged actions were estimated from {n} folded columns. Features that share a column hide "
     "what people looked at, as an unrecorded cause does, so the value may be off. Log the probabilities (a column "
     "behavior_prob), or fold into more columns: --buckets {more}."
+)
+MISFITS = {"misspecified", "unobserved_state", "behavior_misfit"}  # cautions that say that the model is wrong
+SHARED = (
+    "The features were folded into {n} columns, and the model cannot tell those apart that share one. This may be why "
+    "it is wrong: compare with the answer of --buckets {more}."
 )
 
 
@@ -92,25 +98,29 @@ def check_page(args: Namespace, *targets: str | None) -> None:
 
 def told(args: Namespace, result: Decision, *lines: str, **settings: Any) -> Outcome:
     """The answer with more lines below it, after the page was written, which ends with how it was made."""
-    doubt = about_folding(args)
+    answer = result.to_dict()
+    red = {caution["code"] for caution in answer.get("warnings", ()) if caution["severity"] == "red"}
+    doubt = about_folding(args, misfit=bool(red & MISFITS))
     if doubt:
         lines, settings = (*lines, f"caution: {doubt}"), {**settings, "folded columns": doubt}
     if args.report is not None:
         command = shlex.join(["sparsetd", *args.words])
         result.save_report(args.report, unit=args.unit, command=command, log=args.log, **settings)
         lines = (*lines, f"report: {args.report}")
-    told = {**result.to_dict(), "report": args.report} | ({"folding": doubt} if doubt else {})
+    told = {**answer, "report": args.report} | ({"folding": doubt} if doubt else {})
     return "\n".join([str(result), *lines]), told
 
 
-def about_folding(args: Namespace) -> str:
-    """What speaks against probabilities that are estimated from folded columns; "" where they are logged."""
+def about_folding(args: Namespace, *, misfit: bool) -> str:
+    """What speaks against probabilities that are estimated from folded columns, or an answer whose model is wrong."""
     columns = {**manifest_of(args.log)["columns"], **args.column}
     n = columns.get("buckets")
-    if n is None or getattr(args, "target", None) == "behavior":
+    if n is None or n >= DENSE:
         return ""
-    schema = Log(args.log, **columns).schema
-    return "" if schema.behavior_prob or schema.ratio else FOLDED.format(n=n, more=4 * n)
+    schema, more = Log(args.log, **columns).schema, min(4 * n, DENSE)
+    if not (schema.behavior_prob or schema.ratio) and getattr(args, "target", None) != "behavior":
+        return FOLDED.format(n=n, more=more)
+    return SHARED.format(n=n, more=more) if misfit else ""
 
 
 @command(
@@ -147,7 +157,7 @@ def evaluate(args: Namespace) -> Outcome:
     from sparsetd import LSTD
 
     check_page(args, args.target)
-    target, columns = options.target_of(args.target, args.log)
+    target, columns = options.target_of(args, args.target)
     estimator = LSTD(gamma=args.gamma, fit_intercept=True) if args.all_features else None
     result = judged(evaluation.evaluate, args, judged_log(args, **columns), target=target, estimator=estimator)
     if not math.isfinite(result.value):
@@ -228,7 +238,7 @@ def _targets(args: Namespace, pairs: list[tuple[str, str]]) -> tuple[Any, str | 
     found: dict[str, Any] = {}
     column: str | None = None
     for name, text in pairs:
-        found[name], columns = options.target_of(text, args.log)
+        found[name], columns = options.target_of(args, text)
         own = columns.get("target_prob")
         if found[name] is None and own is not None and column in (None, own):
             column = own
@@ -315,7 +325,7 @@ def sensitivity(args: Namespace) -> Outcome:
       sparsetd sensitivity log.parquet --target policies:mine --kind persistent
     """
     check_page(args, args.target)
-    target, columns = options.target_of(args.target, args.log)
+    target, columns = options.target_of(args, args.target)
     log = judged_log(args, **columns)
     result = judged(evaluation.sensitivity, args, log, target=target)
     return told(args, result, target=args.target or "as logged")

@@ -48,7 +48,7 @@ def select(args: Namespace) -> Outcome:
       sparsetd select log.parquet
       sparsetd select log.parquet --target target_prob --gamma 0.95 --json
     """
-    target, columns = options.target_of(args.target, args.log)
+    target, columns = options.target_of(args, args.target)
     parts = options.read_shards(args, **columns)
     path, coef, names = (_on_rows if len(parts) == 1 else _on_sums)(args, parts, target)
     rows = []

@@ -237,9 +237,10 @@ def check_output(path: str | None, *endings: str, inputs: Iterable[str | None] =
             )
 
 
-def target_of(text: str | None, source: Any = None) -> tuple[Any, dict[str, Any]]:
+def target_of(args: Namespace, text: str | None) -> tuple[Any, dict[str, Any]]:
     """The target for `evaluate`, and how the columns of the log must be read for it."""
     from sparsetd.evaluation.target import is_named, named_policy, reading
 
-    form, columns = reading(text, source)
+    column = args.column.get("target_prob", text) if text == "target_prob" else text  # the role, whatever its column
+    form, columns = reading(column, args.log)
     return (named_policy(form) if isinstance(form, str) and is_named(form) else form), columns

@@ -460,7 +460,8 @@ def lists_of(name: str, column: Any, kinds: str) -> tuple[Array, Array]:
     column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     wrong = f"`{name}` has the type {kind_of(column)}, but"
     if not is_list(column.type):
-        raise ValueError(f"{wrong} each of its rows must be a list of {KINDS[kinds]}.")
+        remedy = "store it as Parquet or as JSON lines, whose columns can hold lists"
+        raise ValueError(f"{wrong} each of its rows must be a list of {KINDS[kinds]}: {remedy}.")
     entries = column.flatten()
     if not len(entries) and pa.types.is_null(entries.type):
         entries = entries.cast(pa.int64())

@@ -379,6 +379,7 @@ class _Columns:
 
     def __init__(self, rows: Any, names: Sequence[str] | None) -> None:
         self.rows, self.n = rows, rows.shape[0]
+        self.unnamed = not names
         self.names = list(names or (f"x{j}" for j in range(rows.shape[1])))
         self.labels = list(map(label, self.names))
 
@@ -403,6 +404,11 @@ class _Columns:
         if known := self.values(name):
             first = next(iter(known))
             raise ValueError(f"`{name}` is text: ask for one of its values, as in `{name}` = '{first}'.")
+        if self.unnamed:
+            raise ValueError(
+                f"A rule names a column {show(name)}, but the columns of this log have no names, only the numbers "
+                f"{self.names[0]} to {self.names[-1]}: give the policy as a column of probabilities (target_prob)."
+            )
         plain = all(re.fullmatch(r"\w+", one) for one in self.names)
         hint = "" if plain else " (put a name with blanks or signs in double quotes)"
         raise ValueError(f"A rule names a column {show(name)} that is not observed{hint}{nearest(name, self.names)}")

@@ -239,7 +239,8 @@ def _observation(given: Any, names: list[str]) -> tuple[str, ...]:
     if found is None:
         raise ValueError(
             f"`observation` is missing: name the columns obs_*, or say which they are {_by_role('observation')}"
-            f": there are {listed(names)}. `prepare` makes a log of a raw table."
+            f", lists of hashed features with `indices=`: there are {listed(names, 6)}. "
+            "`prepare` makes a log of a raw table."
         )
     return found
 

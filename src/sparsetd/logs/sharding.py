@@ -51,7 +51,7 @@ MOST_SHARDS = 100_000
 DENSE = 2_048  # sparse rows with no more columns than this become dense, which is faster
 FEW = (
     f"The log has sparse rows of more than {DENSE:,} columns, and this needs all pairs of them: fold them, for example "
-    "with `buckets=512` (--buckets 512 on the command line)."
+    "with `read(log, buckets=512)` (--buckets 512 on the command line)."
 )
 REMEDY = "restore it, or run `sparsetd shard` again"
 
