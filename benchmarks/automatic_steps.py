@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.gym_mdp import gym_mdp
+from reproduction import walk_bases
 from reproduction.expected_system import expected_system
 from sparsetd import GTD2, ROTD, TD, TDC, TDRC, LinearTD, operators, penalties, problems, solvers
 from sparsetd.metrics import exact_mspbe
@@ -169,7 +170,7 @@ def boyan(rng: np.random.Generator) -> FiniteMDP:
 
 
 def walk(rng: np.random.Generator, basis: Any, **options: Any) -> FiniteMDP:
-    return problems.random_walk(int(rng.integers(6, 26)), basis, **options)
+    return walk_bases.walk(int(rng.integers(6, 26)), basis, **options)
 
 
 def random_problem(rng: np.random.Generator) -> FiniteMDP:
@@ -358,7 +359,7 @@ def classic_table(sizes: Any, rng: np.random.Generator) -> list[bool]:
     print(f"{'':24s}{'ROTD':>10s}{'TDC':>10s}{'GTD2':>10s}{'PFGTD':>10s}{'RDATD':>10s}")
     cases = [("star", problems.star(), problems.star().theta0, True, 2e-4)]
     for basis in ("tabular", "inverted", "dependent"):
-        mdp = problems.random_walk(5, basis)
+        mdp = walk_bases.walk(5, basis)
         cases.append((f"walk, {basis}", mdp, walk_start(mdp, basis), False, 5e-5))
     verdicts = []
     for name, mdp, theta0, independent, bound in cases:

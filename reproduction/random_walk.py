@@ -14,8 +14,7 @@ from reproduction.document import Grid
 from reproduction.experiment import Experiment, Figure, Row, Summary, Unit
 from reproduction.settings import Settings, assumed, cited, paper
 from reproduction.verdict import TUNING, Claim, judge
-from sparsetd.problems import random_walk
-from sparsetd.problems.worlds import BASES, Basis
+from reproduction.walk_bases import BASES, Basis, walk
 
 PAPER = "“RO-TD is able to reduce MSPBE over successive iterations w.r.t. three different basis functions”"
 
@@ -40,7 +39,7 @@ def units(settings: RandomWalkSettings) -> Iterator[Unit]:
 
 def run(settings: RandomWalkSettings, unit: Unit) -> list[Row]:
     basis: Basis = unit.params["basis"]
-    mdp, marks = random_walk(basis=basis, gamma=settings.gamma), checkpoints(settings.n_iter)
+    mdp, marks = walk(basis=basis, gamma=settings.gamma), checkpoints(settings.n_iter)
     batch = mdp.trajectory(settings.n_iter, settings.rng(unit.seed))
     theta0 = np.full(mdp.n_features, settings.start)
     rows: list[Row] = []

@@ -121,7 +121,7 @@ WALKERS = [TD(step_size=FAST), TDC(step_size=FAST), GTD2(step_size=FAST), ETD(st
 
 @pytest.mark.parametrize("model", WALKERS, ids=lambda m: type(m).__name__)
 def test_on_policy_methods_agree_with_the_exact_values_of_the_walk(model) -> None:
-    problem = problems.random_walk(basis="tabular")
+    problem = problems.random_walk()
     batch: Batch = problem.trajectory(60_000, np.random.default_rng(5))
     model.set_params(gamma=1.0, average="suffix")
     model.fit(batch.phi, batch.reward, batch.phi_next, discount=batch.discount, start=batch.start)

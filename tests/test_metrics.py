@@ -9,10 +9,11 @@ import pytest
 import scipy.sparse as sp
 
 from reproduction import objective
+from reproduction.walk_bases import walk
 from sparsetd import SparseTD, metrics
 from sparsetd.operators import td
 from sparsetd.penalties import GroupL1, Ridge
-from sparsetd.problems import boyan_chain, random_mdp, random_walk, star
+from sparsetd.problems import boyan_chain, random_mdp, star
 from sparsetd.system import Batch, Table, mean_system
 
 PHI, PSI, E = np.eye(3)
@@ -205,7 +206,7 @@ def test_the_star_starts_at_the_known_error():
 
 @pytest.mark.parametrize(("basis", "expected"), [("tabular", 1 / 6), ("inverted", 1 / 6), ("dependent", 0.1318)])
 def test_the_walk_starts_at_the_known_errors(basis, expected):
-    mdp = random_walk(basis=basis)
+    mdp = walk(basis=basis)
     assert metrics.exact_rmspbe(mdp, mdp.theta0) == pytest.approx(expected, abs=1e-4)
 
 

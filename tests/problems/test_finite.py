@@ -9,6 +9,7 @@ import pytest
 
 from reproduction.action_values import action_value_trajectory, state_action
 from reproduction.expected_system import expected_system
+from reproduction.walk_bases import walk
 from sparsetd.problems import FiniteMDP, boyan_chain, random_mdp, random_walk, star, with_noise_features
 from sparsetd.system import Table, mean_system
 
@@ -29,7 +30,7 @@ def small(seed=0, **settings):
 
 
 def every_problem():
-    bases = [random_walk(basis=basis) for basis in ("tabular", "inverted", "dependent")]
+    bases = [walk(basis=basis) for basis in ("tabular", "inverted", "dependent")]
     off_policy_walk = random_walk(7, left_reward=-1.0, target_right=0.6)
     return [star(), *bases, off_policy_walk, boyan_chain(), small(misfit=1.0, reward_noise=0.3)]
 
@@ -53,7 +54,7 @@ def test_the_star_is_the_paper_s():
 
 @pytest.mark.parametrize(("basis", "expected"), [("tabular", 0.1667), ("inverted", 0.1667), ("dependent", 0.1318)])
 def test_the_walk_is_the_paper_s(basis, expected):
-    mdp = random_walk(basis=basis)
+    mdp = walk(basis=basis)
     np.testing.assert_allclose(mdp.xi[1:-1], np.array([1, 2, 3, 2, 1]) / 9, atol=1e-14)
     np.testing.assert_allclose(mdp.value, [0, *np.arange(1, 6) / 6, 0], atol=1e-14)
     np.testing.assert_allclose(np.linalg.norm(mdp.features[1:-1], axis=1), 1.0)
@@ -61,7 +62,7 @@ def test_the_walk_is_the_paper_s(basis, expected):
 
 
 def test_dependent_features_of_five_states_are_those_of_the_paper():
-    rows = random_walk(basis="dependent").features[1:-1]
+    rows = walk(basis="dependent").features[1:-1]
     expected = [[1, 0, 0], np.array([1, 1, 0]) / 2**0.5, np.ones(3) / 3**0.5, np.array([0, 1, 1]) / 2**0.5, [0, 0, 1]]
     np.testing.assert_allclose(rows, expected, atol=1e-15)
 
@@ -69,7 +70,7 @@ def test_dependent_features_of_five_states_are_those_of_the_paper():
 @pytest.mark.parametrize("n", [2, 3, 8, 19])
 def test_longer_walks_have_linear_values(n):
     np.testing.assert_allclose(random_walk(n).value, np.r_[0, np.arange(1, n + 1), 0] / (n + 1), atol=1e-12)
-    assert (np.linalg.norm(random_walk(n, "dependent").features[1:-1], axis=1) > 0.99).all()
+    assert (np.linalg.norm(walk(n, "dependent").features[1:-1], axis=1) > 0.99).all()
 
 
 @pytest.mark.parametrize(("n", "weights"), [(13, [-24, -16, -8, 0]), (3, [-4, 0]), (9, [-16, -12, -8, -4, 0])])
@@ -275,7 +276,7 @@ def test_questions_without_an_answer_are_refused():
     with pytest.raises(ValueError, match="n_states >= 2"):
         random_walk(1)
     with pytest.raises(ValueError, match="choose one of"):
-        random_walk(basis="fourier")
+        walk(basis="fourier")
     for settings, name in [({"n_relevant": 40}, "n_relevant"), ({"branching": 0}, "branching")]:
         with pytest.raises(ValueError, match=name):
             random_mdp(np.random.default_rng(0), **settings)

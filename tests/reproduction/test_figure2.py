@@ -14,8 +14,9 @@ from reproduction import random_walk as walk_experiment
 from reproduction import star as star_experiment
 from reproduction.curves import METHODS, checkpoints, expected_path, mspbe, sampled_path, unlikeness
 from reproduction.verdict import NOT_REPRODUCED, REPRODUCED, UNDER_READING
+from reproduction.walk_bases import walk
 from sparsetd.metrics import exact_rmspbe
-from sparsetd.problems import random_walk, star
+from sparsetd.problems import star
 from sparsetd.system import mean_system
 
 STAR = dataclasses.replace(star_experiment.STAR.quick, n_seeds=2, n_iter=2000)
@@ -68,7 +69,7 @@ def test_expected_path_of_rotd_is_the_papers_iteration():
 @pytest.mark.parametrize("name", METHODS)
 def test_expected_and_sampled_paths_agree_where_there_is_no_noise(name, monkeypatch):
     """A chain of one state with one feature: every sample is the expectation."""
-    mdp = random_walk(2, basis="dependent", gamma=0.5, left_reward=1.0)
+    mdp = walk(2, basis="dependent", gamma=0.5, left_reward=1.0)
     marks, theta0 = [0, 1, 2, 7], np.array([0.3, -0.2])
     one_row = dataclasses.replace(mdp, theta0=theta0).sample(1, np.random.default_rng(0))
     batch = dataclasses.replace(

@@ -10,6 +10,7 @@ import pytest
 from pairs import of_few_kernels
 from reference import automatic as oracle
 
+from reproduction import walk_bases
 from sparsetd import ETD, operators, penalties, problems, solvers
 from sparsetd.metrics import exact_mspbe
 from sparsetd.system import Batch
@@ -79,7 +80,7 @@ def test_damped_tables_and_a_radius_equal_the_rule():
 
 def test_a_long_trace_does_not_make_the_steps_short():
     """The follow-on of ETD reaches hundreds on a long walk: ‖A_t‖ grows with ‖e‖, not with its square."""
-    mdp = problems.random_walk(25, "dependent")
+    mdp = walk_bases.walk(25, "dependent")
     rows = mdp.trajectory(10_000, np.random.default_rng(0))
     weights = np.linalg.solve(np.eye(mdp.n_states) - mdp.gamma * mdp.transition.T, mdp.xi)
     own = replace(mdp, weights=weights / weights.sum())
@@ -246,7 +247,7 @@ def test_gradient_methods_solve_the_star(make):
 
 @pytest.mark.parametrize("basis", ["tabular", "inverted", "dependent"])
 def test_saddle_solves_the_walk(basis):
-    walk, table, errors = problems.random_walk(5, basis), operators.tdc(), []
+    walk, table, errors = walk_bases.walk(5, basis), operators.tdc(), []
     solver = solvers.SaddleDistanceOverGradients()
     for seed in range(4):
         batch = walk.trajectory(20_000, np.random.default_rng(seed))

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from sparsetd.operators import OPERATORS
-from sparsetd.solvers.mean import MeanOperator, as_weight, formed, gathered, mean_operator, without
+from sparsetd.solvers.mean import MeanOperator, as_weight, formed, mean_operator
 from sparsetd.solvers.saddle import newton
 from sparsetd.solvers.saddle.newton import Columns
 from sparsetd.system import Batch, mean_system
@@ -63,21 +63,6 @@ def test_forming_in_chunks_carries_the_trace() -> None:
     A, b, _ = formed(MeanOperator(table, batch, as_weight(batch, None)), chunk=7)
     np.testing.assert_allclose(A, mean_system(table, batch)[0], atol=1e-13)
     np.testing.assert_allclose(b, mean_system(table, batch)[1], atol=1e-13)
-
-
-@pytest.mark.parametrize("lam", [0.0, 0.7])
-@pytest.mark.parametrize("form", [False, True])
-def test_all_rows_less_a_part_are_the_other_rows_even_where_the_part_outweighs_them(form: bool, lam: float) -> None:
-    rng = np.random.default_rng(6)
-    batch, table = make_batch(rng, n=600), OPERATORS["tdrc"](lam=lam)
-    part = np.arange(600) // 150 == 1
-    batch.phi[part] *= 1e3  # a million times as much of the sums as all others
-    left = without(mean_operator(table, batch, form=form), table, batch, part)
-    direct = mean_operator(table, batch, ~part, form=form)
-    assert type(left) is type(direct)
-    everything = np.arange(left.size)
-    np.testing.assert_allclose(gathered(left, everything), gathered(direct, everything), atol=1e-9)
-    np.testing.assert_allclose(left.b, direct.b, atol=1e-9)
 
 
 def test_a_weight_of_zero_leaves_rows_out() -> None:

@@ -2,14 +2,13 @@
 
 star          Baird (1995), in the form of Sutton et al. (2009): seven states, eight features, and TD diverges
 boyan_chain   Boyan (1999): the value function is linear in the features
-random_walk   Sutton et al. (2009): the bases tabular, inverted and dependent
+random_walk   Sutton et al. (2009): states in a row with an exit at either end, one feature each
 random_mdp    random and off-policy, with a value function that is known and sparse; noise features for any problem
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,8 +16,6 @@ import scipy.sparse as sp
 from sparsetd.problems.finite import FiniteMDP
 from sparsetd.system import Array, Batch
 
-Basis = Literal["tabular", "inverted", "dependent"]
-BASES: tuple[Basis, ...] = ("tabular", "inverted", "dependent")
 DASHED, SOLID = 0, 1
 
 
@@ -107,7 +104,6 @@ def boyan_chain(n_states: int = 13, n_features: int = 4) -> FiniteMDP:
 
 def random_walk(
     n_states: int = 5,
-    basis: Basis = "tabular",
     *,
     gamma: float = 1.0,
     left_reward: float = 0.0,
@@ -137,37 +133,17 @@ def random_walk(
     P = np.stack([np.eye(total, k=-1), np.eye(total, k=1)])  # left, right
     R = np.zeros_like(P)
     R[:, 1, 0], R[:, n_states, total - 1] = left_reward, right_reward
-    features = basis_rows(n_states, basis)
     return FiniteMDP(
         P,
         R,
-        np.pad(features, ((1, 1), (0, 0))),
+        np.eye(total)[:, 1:-1],
         gamma,
         start=np.eye(total)[(n_states + 1) // 2],
         target=np.tile([1.0 - target_right, target_right], (total, 1)),
         behavior=np.tile([1.0 - behavior_right, behavior_right], (total, 1)),
         terminal=np.isin(np.arange(total), [0, total - 1]),
-        theta0=np.zeros(features.shape[1]),
+        theta0=np.zeros(n_states),
     )
-
-
-def basis_rows(n: int, basis: Basis) -> Array:
-    """Unit-norm rows φ(1)…φ(n).
-
-    tabular     e_i
-    inverted    every entry but the i-th, 1/√(n − 1)
-    dependent   n//2 + 1 features; a window of ones that grows to the middle and shrinks again, normalised
-    """
-    if basis == "tabular":
-        return np.eye(n)
-    if basis == "inverted":
-        return (np.ones((n, n)) - np.eye(n)) / np.sqrt(n - 1)
-    if basis != "dependent":
-        raise ValueError(f"basis={basis!r} is unknown: choose one of {', '.join(BASES)}")
-    d = n // 2 + 1
-    lag = np.arange(n)[:, None] - np.arange(d)
-    window = ((lag >= 0) & (lag < d)).astype(np.float64)
-    return np.asarray(window / np.linalg.norm(window, axis=1, keepdims=True))
 
 
 def random_mdp(

@@ -16,7 +16,7 @@ from sparsetd.penalties import L1, GroupL1
 from sparsetd.selection.elimination import MeanSystem, select
 from sparsetd.selection.episodes import clusters, episode_folds
 from sparsetd.selection.path import FoldSums, SparsePath, choose, held_out_errors, solved
-from sparsetd.solvers.mean import mean_operator, refit, selected_rows, without
+from sparsetd.solvers.mean import mean_operator, refit, selected_rows
 from sparsetd.solvers.rows import RowState
 from sparsetd.solvers.saddle import SUPPORT_TOLERANCE, Family, FitNorm, Saddle, Units, rho_grid
 from sparsetd.system import Array, Batch, Solution, Table
@@ -116,8 +116,8 @@ class Chosen(Saddle):
 
     def result(self, state: RowState, table: Table, penalty: Any, factor: Array | None = None) -> Solution:
         batch, units = self.even(state.batch())
-        system, n, by = self.system(table, batch), len(batch), self.by
-        family = self.family(batch, table, penalty, factor, system)
+        n, by = len(batch), self.by
+        family = self.family(batch, table, penalty, factor)
         rho_max = family.rho_max()
         given = None if by.rhos is None else np.sort(np.array(by.rhos, dtype=np.float64))[::-1]
         rhos = rho_grid(rho_max, by.n_rhos, by.eps) if given is None else given
@@ -128,7 +128,7 @@ class Chosen(Saddle):
         fold = episode_folds(batch.start, min(by.n_folds, n)) if n > 1 else np.zeros(1, dtype=np.intp)
 
         def others(k: int) -> Family:
-            return self.family(batch, table, penalty, factor, without(system, table, batch, fold == k))
+            return self.family(batch, table, penalty, factor, fold != k)
 
         if rho_max == 0.0 or n < 2:  # θ = 0 for every ρ_θ, or nothing to hold out
             rhos, errors = np.array([0.1 * rho_max or 1.0]), np.zeros((1, by.n_folds))

@@ -139,8 +139,7 @@ def of_halves(
 def first_features(model: SparseTD, batch: Batch, weight: Array | None, q: int) -> Array:
     """A mask of the features in the last support of the path that has at most q penalised ones."""
     table, penalty, solver = model.triple()
-    system = solver.system(table, batch, weight)
-    family = solver.family(batch, table, penalty, model._factor(batch.n_features), system)
+    family = solver.family(batch, table, penalty, model._factor(batch.n_features), weight)
     return np.asarray(family.last_support(q, 50, 1e-2))
 
 

@@ -241,18 +241,6 @@ def mean_operator(table: Table, batch: Batch, weight: Array | None = None, form:
     return Matrix(A, b)
 
 
-def without(whole: Linear, table: Table, batch: Batch, part: Array) -> Linear:
-    """The mean system of the rows that are not in `part`, given that of all rows.
-
-    A matrix is that of all rows less what the part adds to it, (Σ_all − Σ_part)/(N − n): only the part is summed anew.
-    """
-    if isinstance(whole, MeanOperator):
-        return mean_operator(table, batch, ~part, form=False)
-    A, b, _ = formed(MeanOperator(table, batch, part / len(part)))
-    share = 1.0 - part.mean()
-    return Matrix((whole.A - A) / share, (whole.b - b) / share)
-
-
 def second_moments(batch: Batch) -> Array:
     """C = E[φφᵀ] over the rows."""
     return dense(batch.phi.T @ batch.phi) / max(len(batch), 1)

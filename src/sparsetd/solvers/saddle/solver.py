@@ -206,10 +206,10 @@ class Saddle(RowSolver):
         return mean_operator(table, batch, weight, form=projected or None)
 
     def family(
-        self, batch: Batch, table: Table, penalty: Any, factor: Array | None = None, system: Linear | None = None
+        self, batch: Batch, table: Table, penalty: Any, factor: Array | None = None, weight: Array | None = None
     ) -> Family:
-        """The problems on these rows, which have one scale already, for every ρ_θ; or on another `system` of them."""
-        A = self.system(table, batch) if system is None else system
+        """The problems on these rows, which have one scale already, for every ρ_θ; `weight` reweights the rows."""
+        A = self.system(table, batch, weight)
         if self.fit_norm == RMSPBE and isinstance(A, Matrix):
             A = Matrix(*whitened(A.A, A.b, second_moments(batch)))
         return Family(A, FitNorm.of(self.fit_norm, self.scale), penalty, table.n_blocks, factor)
