@@ -22,6 +22,7 @@ from sparsetd.cli import main  # noqa: E402
 from sparsetd.logs import (  # noqa: E402
     Transitions,
     concatenate,
+    files,
     inspect,
     read,
     read_batches,
@@ -140,7 +141,7 @@ def test_an_interrupted_run_continues_with_the_same_bytes(tmp_path: Path, monkey
             real(path, data, **how)
 
         with monkeypatch.context() as patched:
-            for module in (sharding, container):  # shards and spills, and the notes of what is finished
+            for module in (sharding, files, container):  # spills, shards, and the notes of what is finished
                 patched.setattr(module, "replace_file", limited)
             shard(names, out, n_shards=4, memory=5_000)
         return done

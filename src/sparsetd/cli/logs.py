@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from sparsetd.cli.options import (
 )
 from sparsetd.logs import sharding
 from sparsetd.logs.door import Log
+from sparsetd.logs.files import write_parquet
 from sparsetd.logs.prepare import KEEP, MISSING
 from sparsetd.storage.atomic import replace_file
 
@@ -75,7 +75,6 @@ def write_log(log: logs.Transitions, path: Path) -> None:
     """The columns of the documented schema, as Parquet, CSV or NumPy archive; flags are 0 and 1."""
     import pyarrow
     import pyarrow.csv
-    import pyarrow.parquet
 
     names = log.names or tuple(str(i) for i in range(log.observation.shape[1]))
     every: dict[str, Any] = {"episode": log.episode}
@@ -85,15 +84,13 @@ def write_log(log: logs.Transitions, path: Path) -> None:
     every |= {name: getattr(log, name) for name in ("behavior_prob", "target_prob", "ratio")}
     known = {name: column for name, column in every.items() if column is not None}
     columns = {name: column.astype(int) if column.dtype == bool else column for name, column in known.items()}
-    buffer = io.BytesIO()
-    if path.suffix.lower() == ".npz":
-        np.savez(buffer, allow_pickle=False, **columns)
-    elif path.suffix.lower() == ".parquet":
-        pyarrow.parquet.write_table(pyarrow.table(columns), buffer)
+    if path.suffix.lower() == ".parquet":
+        write_parquet(path, columns, {})
+    elif path.suffix.lower() == ".npz":
+        replace_file(path, lambda file: np.savez(file, allow_pickle=False, **columns))
     else:
         plain = pyarrow.csv.WriteOptions(quoting_style="none", quoting_header="none")
-        pyarrow.csv.write_csv(pyarrow.table(columns), buffer, plain)
-    replace_file(path, buffer.getvalue())
+        replace_file(path, lambda file: pyarrow.csv.write_csv(pyarrow.table(columns), file, plain))
 
 
 @command(

@@ -38,7 +38,7 @@ from sparsetd.features.featurize import successors
 from sparsetd.logs import Transitions
 from sparsetd.logs.checks import reason, show
 from sparsetd.logs.door import files_of, manifest_of
-from sparsetd.logs.files import action_names
+from sparsetd.logs.files import notes_of
 from sparsetd.logs.policy import chosen, discrete, is_whole, shares
 from sparsetd.logs.rules import AS_WAS_DONE, Clause, Family, Rule, is_rule, policy
 from sparsetd.logs.schema import folded, listed, nearest
@@ -190,7 +190,7 @@ def reading(form: Any, source: Any) -> tuple[Any, dict[str, Any]]:
     if form is None or (isinstance(form, str) and folded(form) in AS_WAS_DONE):
         return form, {}
     files = files_of(source)
-    actions = action_names(files[0]) if files else None
+    actions = notes_of(files[0]).get("action_names") if files else None
     if not isinstance(form, str) or is_named(form) or is_rule(form) or _is_action(form, actions):
         return form, dict(OTHERS_NONE)
     if form == "target_prob":  # the role, whatever the shards of a log call its column

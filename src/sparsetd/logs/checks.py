@@ -79,9 +79,10 @@ def numbers(name: str, values: Any) -> Array:
     if array.dtype.kind == "c":
         refuse(name, rowwise(array.imag != 0), array, "real", "pass the real part or two columns")
         array = array.real
-    if array.dtype.kind == "u" and array.dtype.itemsize == 8:
-        refuse(name, rowwise(array > np.iinfo(np.int64).max), array, "below 2**63", "hash or renumber the values")
-    if array.dtype.kind in "biu":
+    if array.dtype.kind in "uO":
+        beyond = rowwise((array < -(2**63)) | (array >= 2**63))
+        refuse(name, beyond, array, "below 2**63", "hash or renumber the values")
+    if array.dtype.kind in "biuO":
         return array.astype(np.int64, copy=False)
     return array.astype(np.float32 if array.dtype.itemsize == 4 else np.float64, copy=False)
 
@@ -107,12 +108,10 @@ def _as_lists(name: str, values: Iterable[Any]) -> Any:
 
 
 def _from_objects(name: str, array: Array) -> Array:
-    """Numbers stored as Python objects: integers stay integers, missing entries become NaN, text is refused."""
+    """Numbers stored as Python objects: integers stay as they are, missing entries become NaN, text is refused."""
     entries, width = array.ravel().tolist(), max(1, math.prod(array.shape[1:]))
     if entries and all(issubclass(kind, (int, np.integer)) for kind in set(map(type, entries))):
-        beyond = rowwise((array < -(2**63)) | (array >= 2**63))
-        refuse(name, beyond, array, "below 2**63", "hash or renumber the values")
-        return array.astype(np.int64)
+        return array.astype(object, copy=False)
     found = np.full(len(entries), np.nan)
     for i, entry in enumerate(entries):
         try:
@@ -166,14 +165,15 @@ def all_moderate(values: Array) -> bool:
         return bool(np.vdot(flat, flat) <= LARGEST**2) or not immoderate(values).any()
 
 
-def rows(name: str, values: Any) -> Array:
-    """Observations as (n, p): one number per row becomes one column, images are flattened."""
+def rows(name: str, values: Any, n: int, where: Mask | None = None) -> Array:
+    """Numbers, finite in the rows `where`: one per row, or several as (n, p); images are flattened."""
     array = numbers(name, values)
-    n = n_rows(name, array)
-    array = array.reshape(n, -1) if n else array.reshape(0, int(np.prod(array.shape[1:])))
+    length(name, array, n)
+    array = array.reshape(n, -1)
     if array.shape[1] == 0:
         raise ValueError(f"`{name}` must have at least one column, but row {nth(0)} is empty: pass what was observed.")
-    return array
+    finite(name, array, where)
+    return array[:, 0] if array.shape[1] == 1 else array
 
 
 def n_rows(name: str, values: Any) -> int:
@@ -182,10 +182,8 @@ def n_rows(name: str, values: Any) -> int:
     return int(values.shape[0]) if hasattr(values, "shape") else len(values)
 
 
-def column(name: str, values: Any, n: int) -> Any:
-    """A column of n finite numbers; a column matrix (n, 1) is flattened, and None stays None."""
-    if values is None:
-        return None
+def column(name: str, values: Any, n: int) -> Array:
+    """A column of n finite numbers; a column matrix (n, 1) is flattened."""
     array = numbers(name, values)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
@@ -196,9 +194,10 @@ def column(name: str, values: Any, n: int) -> Any:
     return array
 
 
-def steps(name: str, values: Any, n: int) -> Any:
-    """A column of n numbers, or of n times, which order rows as well; None stays None."""
-    times = None if values is None else _times(values)
+def steps(name: str, values: Any, n: int) -> Array:
+    """A column of n numbers, or of n times, which order rows as well."""
+    values = array_of(name, values)
+    times = _times(values)
     if times is None:
         return column(name, values, n)
     length(name, times, n)
@@ -239,17 +238,16 @@ def flags(name: str, values: Any | None, n: int) -> Mask:
     """A column of booleans (or 0 and 1); None means all False."""
     if values is None:
         return np.zeros(n, dtype=bool)
-    if isinstance(values, np.ndarray) and values.dtype == bool and values.shape == (n,):
+    values = array_of(name, values)
+    if values.dtype == bool and values.shape == (n,):
         return np.array(values)
     array = column(name, values, n)
     refuse(name, (array != 0) & (array != 1), array, "true or false (1 or 0)", "turn the column into 0 and 1")
     return array.astype(bool)
 
 
-def probabilities(name: str, values: Any, n: int, *, density: bool, positive: bool) -> Array | None:
+def probabilities(name: str, values: Any, n: int, *, density: bool, positive: bool) -> Array:
     """Probabilities of the logged action: in [0, 1], above 0 where `positive`, without upper limit for a `density`."""
-    if values is None:
-        return None
     array = column(name, values, n).astype(np.float64, copy=False)
     log = "if these are log-probabilities, pass np.exp of them"
     refuse(name, array < 0, array, "at least 0", log)
@@ -325,27 +323,21 @@ def filled_in(s: Array, successor: Array) -> Array:
 
 def next_rows(s: Array, last: Mask) -> Array:
     """The row after each row. The `last` row of an episode has none and stands there itself."""
-    if sp.issparse(s):
-        return s[np.where(last, np.arange(len(last)), np.arange(1, len(last) + 1))]
-    successor = np.empty_like(s)
-    successor[:-1] = s[1:]
-    successor[last] = s[last]
-    return successor
+    return s[np.arange(len(last)) + ~last]
 
 
-def ratios(name: str, values: Any, n: int, mu: Array | None, pi: Array | None, mu_name: str | None) -> Array | None:
-    """π/μ: finite, non-negative, and equal to the two probabilities' quotient where all three are given.
-
-    A probability may be so small that π/μ is infinite: then it is a rounding error, or none at all.
-    """
-    quotient = None
-    if mu is not None and pi is not None:
-        with np.errstate(over="ignore"):
-            quotient = pi / mu
-        remedy = "correct the probability or drop the row"
-        refuse(str(mu_name), ~np.isfinite(quotient), mu, "large enough to divide by", remedy)
-    if values is None:
+def quotient(name: str, mu: Array | None, pi: Array | None) -> Array | None:
+    """π/μ where both are known. If μ is so small that it is infinite, μ is a rounding error, or no probability."""
+    if mu is None or pi is None:
         return None
+    with np.errstate(over="ignore"):
+        found = pi / mu
+    refuse(name, ~np.isfinite(found), mu, "large enough to divide by", "correct the probability or drop the row")
+    return np.asarray(found)
+
+
+def ratios(name: str, values: Any, n: int, quotient: Array | None) -> Array:
+    """π/μ: finite, non-negative, and equal to the two probabilities' quotient where all three are given."""
     ratio = column(name, values, n).astype(np.float64, copy=False)
     refuse(name, ratio < 0, ratio, "at least 0", "pass π(a|s) / μ(a|s), not its logarithm")
     if quotient is not None:
@@ -481,10 +473,9 @@ def lists_of(name: str, column: Any, kinds: str) -> tuple[Array, Array]:
 
 def csr_of(offsets: Array, places: Array, values: Array | None, width: int) -> Any:
     """CSR rows that share these arrays; without values every listed feature is 1."""
-    rows = sp.csr_array((len(offsets) - 1, width))
-    rows.data = np.ones(len(places)) if values is None else values.astype(np.float64, copy=False)
-    rows.indices, rows.indptr = places.astype(np.int32, copy=False), offsets.astype(np.int32, copy=False)
-    return rows
+    data = np.ones(len(places)) if values is None else values.astype(np.float64, copy=False)
+    indices, indptr = (array.astype(np.int32, copy=False) for array in (places, offsets))
+    return sp.csr_array((data, indices, indptr), shape=(len(offsets) - 1, width))
 
 
 def joined(parts: Any) -> Any:

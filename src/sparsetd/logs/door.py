@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import glob
 import json
+import re
 import sqlite3
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -25,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparsetd.logs import checks, files
-from sparsetd.logs.checks import MOST, Array, array_of, counted_from, csr_of, ids_of, lists_of, nth, reason, show
+from sparsetd.logs.checks import MOST, Array, counted_from, csr_of, ids_of, lists_of, nth, reason, show
 from sparsetd.logs.environments import open_minari
 from sparsetd.logs.files import Opened, Raw
 from sparsetd.logs.schema import SIZES, WIDEST, Schema, check_names, infer_schema, joined_actions
@@ -66,7 +67,7 @@ class Log:
 
     def __init__(self, *sources: Any, batch_rows: int = BATCH, max_bytes: int = MAX_BYTES, **columns: Any) -> None:
         sql, wanted, earlier = (columns.pop(name, None) for name in ("sql", "action_names", "earlier"))
-        self.parts = _parts(sources if sql is None else [f"sqlite:{path}?sql={sql}" for path in sources], max_bytes)
+        self.parts = parts_of(sources if sql is None else [f"sqlite:{path}?sql={sql}" for path in sources], max_bytes)
         self.batch_rows = batch_rows
         self.n_rows = 0  # in all tables so far
         self.said: list[str] = []  # about files that were not read as usual
@@ -144,43 +145,27 @@ def checked(raw: Raw, schema: Schema, told: int = TOLD) -> pa.Table:
             problems.append(problem)
             return None
 
-    def at(role: str, check: Callable[..., Any], **how: Any) -> Any:
-        """The result of a check on the column of a role; the check gets None if there is no such column."""
-        name = getattr(schema, role)
-        return tried(lambda: check(name or role, None if name is None else array_of(name, raw[name]), n, **how))
+    def each(role: str, check: Callable[..., Any], **how: Any) -> dict[str, Any]:
+        """The results of a check on the columns of a role, by their names in the table."""
+        named = getattr(schema, role) or ()
+        columns = {role: named} if isinstance(named, str) else {f"{role} {j}": name for j, name in enumerate(named)}
+        return {column: tried(check, name, raw[name], n, **how) for column, name in columns.items()}
 
-    def numbers(role: str, where: Array | None = None) -> dict[str, Any]:
-        """Columns of numbers, or of lists of numbers, finite in the rows `where`."""
-
-        def clean(name: str) -> Array:
-            values = checks.rows(name, raw[name])
-            checks.length(name, values, n)
-            checks.finite(name, values, where)
-            return values[:, 0] if values.shape[1] == 1 else values
-
-        return {f"{role} {j}": tried(clean, name) for j, name in enumerate(getattr(schema, role))}
-
-    ids = {role: name for role in ("episode", "group") if (name := getattr(schema, role)) is not None}
-    found = numbers("action")
+    found = each("action", checks.rows)
     density = any(values is not None and values.dtype.kind == "f" for values in found.values())
-    ended = at("terminated", checks.flags)
-    mu = at("behavior_prob", checks.probabilities, density=density, positive=True)
-    pi = at("target_prob", checks.probabilities, density=density, positive=False)
-    found |= {
-        **numbers("observation"),
-        **numbers("next_observation", np.zeros(n, bool) if ended is None else ~ended),
-        **(tried(_sparse, "", raw, schema, n) or {}),
-        **(tried(_sparse, "next_", raw, schema, n) or {}),
-        "terminated": ended,
-        "truncated": at("truncated", checks.flags),
-        "reward": np.zeros(n) if schema.reward is None else at("reward", checks.column),
-        "step": at("step", checks.steps),
-        "behavior_prob": mu,
-        "target_prob": pi,
-        "ratio": at("ratio", checks.ratios, mu=mu, pi=pi, mu_name=schema.behavior_prob),
-        **{role: tried(ids_of, name, raw[name], n) for role, name in ids.items()},
-        **{f"kept {j}": tried(ids_of, name, raw[name], n, gaps=True) for j, name in enumerate(schema.kept)},
-    }
+    found |= dict.fromkeys(("terminated", "truncated"), np.zeros(n, bool)) | each("terminated", checks.flags)
+    going_on = np.zeros(n, bool) if found["terminated"] is None else ~found["terminated"]
+    found |= each("behavior_prob", checks.probabilities, density=density, positive=True)
+    found |= each("target_prob", checks.probabilities, density=density, positive=False)
+    found |= each("observation", checks.rows) | each("next_observation", checks.rows, where=going_on)
+    found |= tried(_sparse, "", raw, schema, n) or {}
+    found |= tried(_sparse, "next_", raw, schema, n) or {}
+    found |= each("truncated", checks.flags) | each("step", checks.steps)
+    found |= {"reward": np.zeros(n)} if schema.reward is None else each("reward", checks.column)
+    mu, pi = found.get("behavior_prob"), found.get("target_prob")
+    quotient = tried(checks.quotient, schema.behavior_prob, mu, pi)
+    found |= each("ratio", checks.ratios, quotient=quotient)
+    found |= each("episode", ids_of) | each("group", ids_of) | each("kept", ids_of, gaps=True)
     if len(problems) == 1:
         raise problems[0] from None
     if problems:
@@ -233,15 +218,7 @@ def list_column(offsets: Array, entries: Array) -> Any:
     return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32, copy=False)), pa.array(entries))
 
 
-def raw_columns(source: Any) -> Iterator[dict[str, Array]]:
-    """All columns of a source as unchecked arrays, a batch of rows at a time."""
-    for _, open_part in _parts([source], MAX_BYTES):
-        opened = open_part()
-        for raw in opened.batches(opened.names, BATCH, ()):
-            yield {name: array_of(name, column) for name, column in raw.items()}
-
-
-def _parts(sources: Sequence[Any], max_bytes: int) -> list[tuple[Path | None, Callable[[], Opened]]]:
+def parts_of(sources: Sequence[Any], max_bytes: int = MAX_BYTES) -> list[tuple[Path | None, Callable[[], Opened]]]:
     """The files of the sources, and sources that are no files, each with a function that opens it."""
     parts: list[tuple[Path | None, Callable[[], Opened]]] = []
     for source in sources:
@@ -258,7 +235,8 @@ def _open_other(source: Any) -> Opened:
     if isinstance(source, Mapping):
         return _mapping({str(name): values for name, values in source.items()})
     if hasattr(source, "collect_batches"):  # a LazyFrame of polars
-        return _stream(source.collect_schema().names(), (part.to_arrow() for part in source.collect_batches()))
+        parts = (part.to_arrow() for part in source.collect_batches())
+        return files.open_stream("The stream", source.collect_schema().names(), parts)
     if hasattr(source, "iloc"):  # of pandas: a stream would convert the columns that nobody asked for
         check_names([str(name) for name in source.columns])
         columns = {str(name): source[name] for name in source.columns}
@@ -273,7 +251,7 @@ def _open_other(source: Any) -> Opened:
         except pa.ArrowException as error:  # a type that Arrow does not know
             said = f"The {type(source).__name__} is not readable as Arrow ({reason(error)})"
             raise ValueError(f"{said}: change the types of its columns to usual numbers and texts.") from None
-        return _stream(reader.schema.names, reader)
+        return files.open_stream("The stream", reader.schema.names, reader)
     raise TypeError(
         f"A {type(source).__name__} is not a source of transitions: pass a path, a frame, a mapping of arrays, what "
         "speaks Arrow or a Minari dataset, or make a log of arrays with `Transitions.from_arrays`."
@@ -287,18 +265,6 @@ def _mapping(columns: Mapping[str, Any]) -> Opened:
         yield {name: columns[name] for name in names}
 
     return Opened(list(columns), batches)
-
-
-def _stream(names: Sequence[str], batches: Any) -> Opened:
-    """Arrow batches or tables of any size; a stream can be read once."""
-    check_names(names)
-
-    def slices(columns: Sequence[str], rows: int, _: Sequence[str]) -> Generator[Raw]:
-        with files.readable("The stream", "Arrow"), closing(batches):  # a database waits until its result is closed
-            for batch in batches:
-                yield from files.sliced(batch, columns, rows)
-
-    return Opened(list(names), slices, close=batches.close)
 
 
 def _refuse_another_width(table: pa.Table, first: pa.Table, schema: Schema) -> None:
@@ -369,7 +335,11 @@ def manifest_of(source: Any) -> dict[str, Any]:
         manifest = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=distinct)
         json.dumps(manifest, ensure_ascii=False).encode()  # halves of characters, which no file or terminal takes
         Schema(**manifest["columns"])
-        return {"columns": manifest["columns"], "shards": [{**entry} for entry in manifest["shards"]]}
+        entries = [{key: entry[key] for key in ("file", "bytes", "sha256")} for entry in manifest["shards"]]
+        names = [entry["file"] for entry in entries]
+        if len({*names}) < len(names) or not all(re.fullmatch(r"[\w.-]+", name, re.ASCII) for name in names):
+            raise ValueError("each shard is a file beside the manifest")
+        return {"columns": manifest["columns"], "shards": entries}
     except (KeyError, TypeError, ValueError, RecursionError):
         raise ValueError(f"{path} is not a manifest of shards: run `sparsetd shard` again.") from None
 

@@ -109,8 +109,8 @@ def worked(f: Callable[..., Any], args: tuple[Any, ...], opened: Any, folder: st
         if kept.folder is not None:
             # Files are known by their digests and settings by their values. If `opened` holds a policy or a feature
             # map of the user's, only the rows that come out of it tell whether they are the same.
-            source = shard.digest, sorted(shard.columns.items(), key=str), shard.part, _named(opened)
-            key = key_of(source if _is_plain(opened) else rows(), _named((f, own, args)))
+            source = shard.digest, sorted(shard.columns.items(), key=str), shard.part, opened
+            key = key_of(source if _is_plain(opened) else rows(), (f, own, args))
         result = kept.get(key, _classes((f, args)))
         if result is None:
             result = f(rows(), *own, *args)
@@ -137,20 +137,6 @@ def thread_pools() -> Any:
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
-
-
-def _named(value: Any) -> Any:
-    """Settings with functions (of modules and classes) by their names, and dataclasses by their fields."""
-    if isinstance(value, tuple):
-        return tuple(map(_named, value))
-    if inspect.isroutine(value):
-        name = value.__qualname__
-        if "<" in name:  # <lambda>, or <locals> of another function: the name does not say what it does
-            raise TypeError(f"{name} is not a function of a module, so its results cannot be kept.")
-        return f"{value.__module__}.{name}"
-    if is_dataclass(value) and not isinstance(value, type):
-        return (type(value).__qualname__, *(_named(getattr(value, f.name)) for f in fields(value)))
-    return value
 
 
 def _is_plain(value: Any) -> bool:

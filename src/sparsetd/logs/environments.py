@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,33 +16,6 @@ from sparsetd.logs.transitions import Transitions, concatenate
 
 PROBABILITIES = ("behavior_prob", "target_prob", "ratio")
 STEP = ["observation", "action", "reward", "next_observation", "terminated", "truncated", "behavior_prob", "start"]
-
-
-@dataclass
-class _Log:
-    """Rows of one environment, with the number of steps and episodes it still owes."""
-
-    steps: int
-    episodes: int
-    rows: list[tuple[Any, ...]] = field(default_factory=list)
-    fresh: bool = True
-
-    @property
-    def done(self) -> bool:
-        return self.steps <= 0 or self.episodes <= 0
-
-    def add(self, s: Array, a: Any, reward: Any, successor: Array, terminated: Any, truncated: Any, mu: float) -> None:
-        ends = bool(terminated), bool(truncated)
-        self.rows.append((s, int(a), float(reward), successor, *ends, mu, self.fresh))
-        self.fresh = any(ends)
-        self.steps -= 1
-        self.episodes -= self.fresh
-
-    def transitions(self, names: tuple[str, ...] | None) -> Transitions:
-        columns = {name: np.array(values) for name, values in zip(STEP, zip(*self.rows, strict=True), strict=True)}
-        # Recording may have stopped before the episode was over.
-        columns["truncated"][-1] |= not columns["terminated"][-1]
-        return Transitions.from_arrays(**columns, names=names)
 
 
 def collect(
@@ -98,16 +70,21 @@ def collect(
     for name, count in (("n_steps", n_steps), ("n_episodes", n_episodes)):
         if count is not None and count < 1:
             raise ValueError(f"`{name}` must be at least 1, but it is {count}: ask for some data.")
-    n = getattr(env, "num_envs", 1)
-    steps, episodes = (sys.maxsize if total is None else total for total in (n_steps, n_episodes))
-    logs = [_Log(steps // n + (i < steps % n), episodes // n + (i < episodes % n)) for i in range(n)]
-    _run(env, policy, np.random.default_rng(rng), logs)
-    rows = concatenate([log.transitions(names) for log in logs if log.rows])
-    return rows if target is None else rows.with_target(target)
+    rows = _run(env, policy, np.random.default_rng(rng), n_steps, n_episodes)
+    log = concatenate([_transitions(some, names) for some in rows if some])
+    return log if target is None else log.with_target(target)
 
 
-def _run(env: Any, policy: Policy, rng: np.random.Generator, logs: list[_Log]) -> None:
-    """Step through a vector environment, or a single one as a vector of one that is reset here, and fill the logs."""
+def _transitions(rows: list[tuple[Any, ...]], names: tuple[str, ...] | None) -> Transitions:
+    columns = {name: np.array(values) for name, values in zip(STEP, zip(*rows, strict=True), strict=True)}
+    columns["truncated"][-1] |= not columns["terminated"][-1]  # recording may have stopped before the episode was over
+    return Transitions.from_arrays(**columns, names=names)
+
+
+def _run(
+    env: Any, policy: Policy, rng: np.random.Generator, n_steps: int | None, n_episodes: int | None
+) -> list[list[tuple[Any, ...]]]:
+    """The steps of each environment of a vector; a single one is a vector of one that is reset here."""
     vector = hasattr(env, "num_envs")
     space = env.single_action_space if vector else env.action_space
     if not hasattr(space, "n") or not hasattr(space, "start"):
@@ -117,8 +94,11 @@ def _run(env: Any, policy: Policy, rng: np.random.Generator, logs: list[_Log]) -
     mode = str(getattr(mode, "name", mode)).upper()
     flat, observed = _flatteners(env)
     s = observed(env.reset(seed=int(rng.integers(2**31)))[0])
-    resetting = np.zeros(len(logs), dtype=bool)
-    while not all(log.done for log in logs):
+    n = len(s)
+    steps, episodes = (_divided(sys.maxsize if total is None else total, n) for total in (n_steps, n_episodes))
+    rows: list[list[tuple[Any, ...]]] = [[] for _ in range(n)]
+    fresh, resetting = np.ones(n, dtype=bool), np.zeros(n, dtype=bool)
+    while (owing := (steps > 0) & (episodes > 0)).any():
         a, mu = _draw(policy, s, rng)
         chosen_actions = a.astype(env.action_space.dtype) if vector else int(a[0])
         obs, *outcome, info = env.step(chosen_actions + int(space.start))
@@ -129,12 +109,20 @@ def _run(env: Any, policy: Policy, rng: np.random.Generator, logs: list[_Log]) -
         if mode == "SAME_STEP":
             for i in np.flatnonzero(over):
                 successor[i] = flat(info["final_obs"][i])
-        for j, log in enumerate(logs):
-            if not (log.done or resetting[j]):
-                log.add(s[j], a[j], reward[j], successor[j], terminated[j], truncated[j], mu[j])
-        if mode == "DISABLED" and over.any() and not all(log.done for log in logs):
+        recorded = owing & ~resetting
+        for j in np.flatnonzero(recorded):
+            rows[j].append((s[j], a[j], reward[j], successor[j], terminated[j], truncated[j], mu[j], fresh[j]))
+        steps, episodes = steps - recorded, episodes - (recorded & over)
+        fresh = np.where(recorded, over, fresh)
+        if mode == "DISABLED" and over.any() and ((steps > 0) & (episodes > 0)).any():
             after = observed(env.reset(**({"options": {"reset_mask": over}} if vector else {}))[0])
         s, resetting = after, over & ~resetting & (mode == "NEXT_STEP")
+    return rows
+
+
+def _divided(total: int, n: int) -> Array:
+    """Shares of a number that differ by at most 1."""
+    return total // n + (np.arange(n) < total % n)
 
 
 def _draw(policy: Policy, s: Array, rng: np.random.Generator) -> tuple[Array, Array]:

@@ -13,7 +13,7 @@ import math
 import os
 import zipfile
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
@@ -24,6 +24,7 @@ import pyarrow as pa
 from sparsetd.logs import checks
 from sparsetd.logs.checks import Array, reason, show
 from sparsetd.logs.schema import MAX_COLUMNS, check_names
+from sparsetd.storage.atomic import replace_file
 
 HARMLESS = 2**28  # bytes that any file may unpack to; a larger result may be `SHRUNK` times the file's own size
 SHRUNK = 1_000
@@ -146,6 +147,17 @@ def notes_of(path: Path) -> dict[str, Any]:
     return _notes_in(footer_of(path).schema.to_arrow_schema().metadata) if is_parquet else {}
 
 
+def write_parquet(
+    path: str | os.PathLike[str], columns: Mapping[str, Any], notes: Mapping[str, Any], **how: Any
+) -> None:
+    """A Parquet file that appears whole, with notes on its making beside its rows."""
+    import pyarrow.parquet as pq
+
+    told = {METADATA: json.dumps(notes, ensure_ascii=False)} if notes else None
+    table = pa.table(dict(columns)).replace_schema_metadata(told)
+    replace_file(path, lambda sink: pq.write_table(table, sink, **how))
+
+
 def _notes_in(metadata: Mapping[bytes, bytes] | None) -> dict[str, Any]:
     try:
         notes = json.loads((metadata or {}).get(METADATA, b"{}"))
@@ -158,11 +170,6 @@ def _notes_in(metadata: Mapping[bytes, bytes] | None) -> dict[str, Any]:
         return {}
 
 
-def action_names(source: Any) -> tuple[str, ...] | None:
-    """The names of the actions of a file; None if it has none."""
-    return notes_of(Path(source)).get("action_names") if isinstance(source, (str, Path)) else None
-
-
 def open_ipc(path: Path) -> Opened:
     """An Arrow IPC file (also called Feather) or stream."""
     with readable(path.name, "Arrow"):
@@ -171,27 +178,34 @@ def open_ipc(path: Path) -> Opened:
         counted = pa.ipc.open_file(source).num_record_batches if is_file else None
         source.seek(8 if is_file else 0)  # an Arrow file is a stream between a magic word and a footer
         stream = pa.ipc.open_stream(source)
-        check_names(stream.schema.names)
+        names = stream.schema.names
 
-    def batches(columns: Sequence[str], rows: int, _: Sequence[str]) -> Generator[Raw]:
-        with readable(path.name, "Arrow"), source:
-            n = 0
+    def batches() -> Generator[Any]:
+        n = 0
+        with source:
             for batch in stream:
                 n += 1
                 batch.validate(full=True)  # offsets in a damaged file must not be followed
-                yield from sliced(batch, columns, rows)
-            if is_file and n != counted:
-                # The stream of a damaged file may end early; only the footer shows that batches are missing.
-                raise pa.ArrowInvalid("its footer does not count its record batches")
+                yield batch
+        if is_file and n != counted:
+            # The stream of a damaged file may end early; only the footer shows that batches are missing.
+            raise pa.ArrowInvalid("its footer does not count its record batches")
 
-    return Opened(stream.schema.names, batches)
+    return open_stream(path.name, names, batches())
 
 
-def sliced(batch: Any, columns: Sequence[str], rows: int) -> Iterator[Raw]:
-    """The columns of a record batch, so many rows at a time."""
-    rows = rows_at_once(rows, batch.num_columns)
-    for i in range(0, batch.num_rows, rows):
-        yield raw_of(batch.slice(i, rows), columns)
+def open_stream(name: str, columns: Sequence[str], batches: Any) -> Opened:
+    """Arrow batches or tables of any size; a stream can be read once."""
+    check_names(columns)
+
+    def slices(wanted: Sequence[str], rows: int, _: Sequence[str]) -> Generator[Raw]:
+        with readable(name, "Arrow"), closing(batches):  # a database waits until its result is closed
+            for batch in batches:
+                size = rows_at_once(rows, batch.num_columns)
+                for i in range(0, batch.num_rows, size):
+                    yield raw_of(batch.slice(i, size), wanted)
+
+    return Opened(list(columns), slices, close=batches.close)
 
 
 def raw_of(batch: Any, columns: Sequence[str]) -> Raw:

@@ -100,7 +100,7 @@ def inspect(source: Any, *, max_rows: int = MAX_ROWS, **columns: Any) -> Inspect
     return Inspection(
         label,
         understood=understood,
-        missing=tuple(_missing(reading.schema, t)),
+        missing=_missing(reading.schema, t),
         suspicious=tuple(found),
         n_rows=len(t),
         n_episodes=t.n_episodes,
@@ -158,22 +158,18 @@ def _understood(reading: Reading) -> Iterator[str]:
         yield f"Ignored: {listed(schema.ignored, TOLD)}."
 
 
-def _missing(schema: Schema, t: Transitions) -> Iterator[str]:
-    if not schema.has_successors:
-        yield "Next observations: the next row of the same episode is used."
-    if not schema.action:
-        yield "Actions: only the value of states can be learned, and only for the policy that was logged."
-    if schema.terminated is None:
-        yield "`terminated`: every episode is assumed to go on after its last row."
-    if schema.truncated is None and not t.truncated.any():
-        yield "`truncated`: no row is taken as cut off."
-    if schema.episode is None:
-        yield "`episode`: a new episode begins after each row that ended one."
-    if schema.ratio is None and schema.behavior_prob is None:
-        what = "`behavior_prob`, the probability of the logged action"
-        yield f"{what}: to evaluate another policy, it is estimated from the actions."
-    elif schema.ratio is None and schema.target_prob is None:
-        yield "`target_prob`: the target policy must be given, or the logged policy itself is evaluated."
+def _missing(schema: Schema, t: Transitions) -> tuple[str, ...]:
+    has_ratio, has_mu = schema.ratio is not None, schema.behavior_prob is not None
+    absent = {
+        "no_successors": not schema.has_successors,
+        "no_action": not schema.action,
+        "no_terminated": schema.terminated is None,
+        "no_truncated": schema.truncated is None and not t.truncated.any(),
+        "no_episode": schema.episode is None,
+        "no_behavior_prob": not has_ratio and not has_mu,
+        "no_target_prob": not has_ratio and has_mu and schema.target_prob is None,
+    }
+    return tuple(sentence(name, {}) for name, is_absent in absent.items() if is_absent)
 
 
 def listed_features(reading: Reading) -> Facts:

@@ -19,14 +19,13 @@ import numpy as np
 from sparsetd.logs import raw_columns, signs
 from sparsetd.logs.checks import Array, id_text, show
 from sparsetd.logs.door import files_of
-from sparsetd.logs.files import METADATA, notes_of
+from sparsetd.logs.files import notes_of, write_parquet
 from sparsetd.logs.raw import MOST_CATEGORIES, Column, Table, number, raw_table
 from sparsetd.logs.raw_columns import option
 from sparsetd.logs.reading import read
 from sparsetd.logs.schema import ALIASES, folded, meant_by, nearest
 from sparsetd.logs.transitions import Transitions
 from sparsetd.logs.words import ROLE_NAMES
-from sparsetd.storage.atomic import replace_file
 
 KEEP = ("order", "duplicates", "names", "outcome", "ids", "rows", "same")
 MISSING = ("carry", "median", "mark", "refuse")
@@ -89,15 +88,8 @@ class Prepared:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a Parquet file that carries names, notes and what was learnt in its metadata."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        known = {"action_names": self.action_names, "notes": self.notes, "learnt": self.learnt}
-        said = json.dumps(known, ensure_ascii=False).encode()
-        table = pa.table(dict(self.columns)).replace_schema_metadata({METADATA: said})
-        buffer = pa.BufferOutputStream()
-        pq.write_table(table, buffer)
-        replace_file(path, buffer.getvalue().to_pybytes())
+        notes = {"action_names": self.action_names, "notes": self.notes, "learnt": self.learnt}
+        write_parquet(path, self.columns, notes)
 
     def __str__(self) -> str:
         return "\n".join(self.notes)

@@ -18,9 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.logs.checks import Array, Begins, is_missing
+from sparsetd.logs.checks import Array, Begins, array_of, is_missing
 from sparsetd.logs.dates import moment, numbered
-from sparsetd.logs.door import FILES, files_of, raw_columns
+from sparsetd.logs.door import BATCH, FILES, parts_of
+from sparsetd.logs.files import Opened
 from sparsetd.logs.schema import check_names, first_of, folded
 from sparsetd.logs.text import SEPARATORS, Csv, open_csv
 from sparsetd.logs.words import GAPS, GAPS_AMONG_NUMBERS, PAIRS
@@ -192,23 +193,21 @@ def counted(n: int) -> str:
 def raw_table(source: Any, encoding: str | None = None) -> Table:
     """All rows of a table; the text of a CSV file as it stands, because "none" may be a treatment."""
     table = Table({}, np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
-    columns: dict[str, list[Column]] = {}
-    numbers: list[Array] = []
+    parts: list[Part] = []
     begins: list[tuple[int, str]] = []
-    for part in files_of(source) or [source]:
-        begins.append((sum(map(len, numbers)), part.name if isinstance(part, Path) else ""))
-        is_text = isinstance(part, Path) and FILES.get(part.suffix.lower()) is open_csv and part.is_file()
-        for found, number in _text_file(part, encoding, table) if is_text else _arrays(part, table):
-            absent = sorted({*columns} ^ {*found} if columns else ())
+    for path, open_part in parts_of([source]):
+        begins.append((sum(len(numbers) for _, numbers in parts), "" if path is None else path.name))
+        text = path if path is not None and FILES.get(path.suffix.lower()) is open_csv else None
+        for found in [_text_file(text, encoding, table)] if text else _arrays(open_part(), table):
+            absent = sorted({*parts[0][0]} ^ {*found[0]} if parts else ())
             if absent:
                 wrong = f"`{absent[0]}` is not in all parts of the source ({begins[-1][1]} differs)"
                 raise ValueError(f"{wrong}: give every part the same columns.")
-            for name, column in found.items():
-                columns.setdefault(name, []).append(column)
-            numbers.append(number)
-    check_names(list(columns))
-    table.columns = {name: _joined(name, parts) for name, parts in columns.items()}
-    table.numbers, table.begins = np.concatenate(numbers), begins
+            parts.append(found)
+    names = list(parts[0][0]) if parts else []
+    check_names(names)
+    table.columns = {name: _joined(name, [columns[name] for columns, _ in parts]) for name in names}
+    table.numbers, table.begins = np.concatenate([numbers for _, numbers in parts]), begins
     table.rows = np.arange(len(table.numbers))
     table.group = np.zeros(len(table.rows), dtype=np.int64)
     return table
@@ -226,12 +225,13 @@ def _joined(name: str, parts: Sequence[Column]) -> Column:
 Part = tuple[dict[str, Column], Array]  # some rows, and their numbers in their file
 
 
-def _arrays(source: Any, table: Table) -> Iterator[Part]:
+def _arrays(opened: Opened, table: Table) -> Iterator[Part]:
     """The rows of a source with types: times to the microsecond, durations in days whatever their unit is."""
     n = 0
-    for part in raw_columns(source):
+    for raw in opened.batches(opened.names, BATCH, ()):
         columns = {}
-        for name, values in part.items():
+        for name, column in raw.items():
+            values = array_of(name, column)
             kind = values.dtype.kind
             said = f"`{name}` holds durations: taken as days."
             table.done += [said] if kind == "m" and said not in table.done else []
@@ -242,7 +242,7 @@ def _arrays(source: Any, table: Table) -> Iterator[Part]:
         n += len(values)
 
 
-def _text_file(path: Path, encoding: str | None, table: Table) -> Iterator[Part]:
+def _text_file(path: Path, encoding: str | None, table: Table) -> Part:
     """A CSV file in any of the usual encodings, whose rows are counted as a spreadsheet does: the header is row 1."""
     file = Csv(path, encoding, whole=True)
     cells, numbers, odd = file.cells()
@@ -255,15 +255,12 @@ def _text_file(path: Path, encoding: str | None, table: Table) -> Iterator[Part]
     if not len(cells):
         raise ValueError(table.problems[-1])
     table.done.append(file.said)
-    hints = {"comma_likely": file.separator == ";"}
-    columns = {name: cells.column(name).combine_chunks() for name in file.names}
-    yield (
-        {
-            name: replace(Column.coded(name, one.dictionary.to_pylist(), np.asarray(one.indices)), known=hints)
-            for name, one in columns.items()
-        },
-        numbers,
-    )
+    columns = {}
+    for name in file.names:
+        one = cells.column(name).combine_chunks()
+        column = Column.coded(name, one.dictionary.to_pylist(), np.asarray(one.indices))
+        columns[name] = replace(column, known={"comma_likely": file.separator == ";"})
+    return columns, numbers
 
 
 def cell(value: Any) -> Any:

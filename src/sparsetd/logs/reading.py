@@ -332,6 +332,7 @@ def build(table: pa.Table, start: Array, complete: Array, schema: Schema) -> Tra
         table = table.filter(complete)
     s, after = checks.same_width(s, after) if sp.issparse(s) else (s, after)
     action = matrix(table, "action")
+    logged = {name: array(table, name) for name in ("behavior_prob", "target_prob", "ratio", "group")}
     return Transitions(
         observation=s,
         reward=array(table, "reward").astype(np.float64, copy=False),
@@ -343,10 +344,7 @@ def build(table: pa.Table, start: Array, complete: Array, schema: Schema) -> Tra
         action=action[:, 0] if action is not None and action.dtype.kind == "i" and action.shape[1] == 1 else action,
         names=None if sp.issparse(s) else schema.names(s.shape[1]),
         episode_id=array(table, "episode"),
-        behavior_prob=array(table, "behavior_prob"),
-        target_prob=array(table, "target_prob"),
-        ratio=array(table, "ratio"),
-        group=array(table, "group"),
+        **logged,
     )
 
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -36,7 +35,7 @@ from sparsetd._tools.progress import track
 from sparsetd.logs import reading
 from sparsetd.logs.checks import Array, array_of, ids_of, lists_of
 from sparsetd.logs.door import BATCH, MANIFEST, UNFINISHED, Log, files_of, manifest_of, source_name
-from sparsetd.logs.files import METADATA, PARQUET, action_names, footer_of, open_parquet, portions
+from sparsetd.logs.files import PARQUET, footer_of, notes_of, open_parquet, portions, write_parquet
 from sparsetd.logs.partition import cuts, hashed, parts_between, ranges
 from sparsetd.logs.reading import TEXTS, hashes, read
 from sparsetd.logs.schema import Schema, infer_schema, joined_actions
@@ -249,25 +248,22 @@ def _merged(
         table = table.filter(known[np.cumsum(start) - 1])
     if not len(table):
         return []
-    replace_file(path, partial(_write_parquet, table, schema, kinds, notes))
+    _write(path, table, schema, kinds, notes)
     counts = {"rows": len(table), "episodes": int(known.sum())}
     return [{"file": path.name, **counts, "bytes": path.stat().st_size, "sha256": digest_of(path)}]
 
 
-def _write_parquet(table: pa.Table, schema: Schema, kinds: pa.Schema, notes: dict[str, Any], sink: Any) -> None:
-    import pyarrow.parquet as pq
-
+def _write(path: Path, table: pa.Table, schema: Schema, kinds: pa.Schema, notes: dict[str, Any]) -> None:
     columns: dict[str, Any] = {}
     for kind in kinds:
         name = source_name(schema, kind.name)
         if name is not None:  # a column that is observed and names a group is written as what is observed
             plain = pa.string() if kind.type == TEXTS else kind.type
             columns.setdefault(name, table.column(kind.name).cast(plain))
-    told = {METADATA: json.dumps(notes, ensure_ascii=False)} if notes else None
-    written = pa.table(columns).replace_schema_metadata(told)
     # Dictionaries pay for texts, which repeat; for numbers they cost time and save nothing. Nobody asks for statistics.
-    texts = [field.name for field in written.schema if pa.types.is_string(field.type)]
-    pq.write_table(written, sink, use_dictionary=texts or False, compression="lz4", write_statistics=False)
+    texts = [name for name, column in columns.items() if pa.types.is_string(column.type)]
+    how = {"use_dictionary": texts or False, "compression": "lz4", "write_statistics": False}
+    write_parquet(path, columns, notes, **how)
 
 
 @dataclass(frozen=True, eq=False)
@@ -399,15 +395,8 @@ def _listed(folder: Path, files: Sequence[Path], columns: Mapping[str, Any]) -> 
     """The shards of a manifest, which are what it says and all there is."""
     manifest = manifest_of(folder)
     roles, entries = {**manifest["columns"], **columns}, manifest["shards"]
-    try:
-        if not all(re.fullmatch(r"[\w.-]+", entry["file"], re.ASCII) for entry in entries):
-            raise TypeError("not the name of a file beside it")
-        if len({entry["file"] for entry in entries}) < len(entries):
-            raise TypeError("a shard is named twice")
-        with ThreadPoolExecutor() as pool:  # a digest is taken without Python's lock
-            paths = list(pool.map(lambda entry: _unchanged(folder / entry["file"], entry), entries))
-    except (KeyError, TypeError):
-        raise ValueError(f"{folder / MANIFEST} is not a manifest of shards: {REMEDY}.") from None
+    with ThreadPoolExecutor() as pool:  # a digest is taken without Python's lock
+        paths = list(pool.map(lambda entry: _unchanged(folder / entry["file"], entry), entries))
     stray = sorted({file.name for file in files} - {path.name for path in paths})
     if stray or not paths:
         what = f"{stray[0]} is not in it" if stray else "it lists no shard"
@@ -421,7 +410,7 @@ def _unchanged(path: Path, entry: Mapping[str, Any]) -> Path:
     if not path.is_file():
         raise ValueError(f"The shard {path.name} is in the manifest but not in {path.parent}: {REMEDY}.")
     if path.stat().st_size != entry["bytes"]:
-        size = f"{path.stat().st_size:,} bytes instead of {entry['bytes']:,}"
+        size = f"{path.stat().st_size:,} bytes instead of {entry['bytes']}"
         raise ValueError(f"The shard {path.name} was cut short or replaced ({size}): {REMEDY}.")
     if digest_of(path) != entry["sha256"]:
         raise ValueError(f"The shard {path.name} has changed since its manifest was written: {REMEDY}.")
@@ -450,7 +439,7 @@ def _surveyed(files: Sequence[Path], columns: Mapping[str, Any]) -> tuple[Shard,
         one, other = (files[of[order[i]]].name for i in (same[0], same[0] + 1))
         raise ValueError(f"{other} holds an episode that {one} holds too: run `sparsetd shard` on these files first.")
     roles = {**columns, "n_features": max(widths)} if widths else dict(columns)
-    names, codes = joined_actions({file: action_names(file) for file in files})
+    names, codes = joined_actions({file: notes_of(file).get("action_names") for file in files})
     if codes:
         roles["action_names"] = names
     return tuple(Shard(None, str(file), digest_of(file), roles) for file in files)

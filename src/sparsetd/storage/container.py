@@ -20,6 +20,7 @@ is used once, and what takes more memory than it takes in the file (zeros, lists
 from __future__ import annotations
 
 import hashlib
+import inspect
 import itertools
 import json
 import math
@@ -170,7 +171,10 @@ def _names_of(record: type) -> tuple[str, ...]:
 
 
 class Encoder:
-    """Turns values into JSON nodes and collects the arrays they refer to; `compact` writes zeros short."""
+    """Turns values into JSON nodes and collects the arrays they refer to.
+
+    What is `compact` is written to a file, with zeros written short; anything else is a digest, where functions may be.
+    """
 
     def __init__(self, compact: bool = True) -> None:
         self.arrays: dict[str, Array] = {}
@@ -214,7 +218,16 @@ class Encoder:
             self.records.add(type(value))
             named = {name: getattr(value, name) for name in _names_of(type(value))}
             return {TAG: "record", "class": type(value).__name__, "v": self._fields(named, f"{where}.")}
+        if inspect.isroutine(value) and not self.compact:
+            return self._name_of(value)
         raise TypeError(f"{where} is a {type(value).__name__}, which a file cannot hold: use numbers, text or arrays.")
+
+    def _name_of(self, function: Any) -> dict[str, str]:
+        """A function in a digest: its name stands for it, if it says what the function does."""
+        name = function.__qualname__
+        if "<" in name:  # <lambda>, or <locals> of another function
+            raise TypeError(f"{name} is not a function of a module, so its results cannot be kept.")
+        return {TAG: "function", "v": f"{function.__module__}.{name}"}
 
     def _fields(self, named: Mapping[str, Any], where: str) -> dict[str, Any]:
         return {key: self.encode(item, where + key) for key, item in named.items()}
