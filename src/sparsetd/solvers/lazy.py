@@ -156,25 +156,22 @@ def take_sums(state: Any) -> None:
     entries.flush(s, state.lazy["past"], _origin(state, s), state.lazy["how"], places(totals.x, totals.y))
 
 
-def _stacked(x: Array, y: Array | None) -> list[Array]:
-    """The blocks of x, and then those of y."""
-    return [*x, *(() if y is None else y)]
+def _lanes(state: Any, x: Array, y: Array | None) -> dict[int, Array]:
+    """The vectors that there are, of the features that have a place, by their lanes: w, θ, y1 and y2."""
+    found = {2 - len(x) + b: v[: state.count] for b, v in enumerate(x)}
+    return found if y is None else found | {4 - len(y) + b: v[: state.count] for b, v in enumerate(y)}
 
 
-def _fill(line: Array, place: int, vectors: list[Array]) -> None:
+def _fill(line: Array, place: int, vectors: dict[int, Array]) -> None:
     """Write vectors into the first lines, from a place on."""
-    for b, values in enumerate(vectors, place):
-        line[: len(values), b] = values
+    for b, values in vectors.items():
+        line[: len(values), place + b] = values
 
 
-def _slots(k: int, n: int) -> Array:
-    """The places of n vectors among w, θ, y1 and y2; the first k of them are blocks of x."""
-    return np.append(np.arange(2 - k, 2), np.arange(4 - k, 4))[:n]
-
-
-def _lanes(values: Array, k: int) -> Array:
-    """The numbers of w and θ as lanes, with 0 for y."""
-    return np.append(values[2 - k : 2], np.zeros(4 - k))
+def _blocks(state: Any, lanes: Array) -> tuple[Array, Array | None]:
+    """The blocks of x and of y among the numbers of all lanes."""
+    k = len(state.x)
+    return lanes[2 - k : 2], None if state.y is None else lanes[4 - k : 4]
 
 
 def _special(state: Any, system: Any) -> tuple[Array, Array]:
@@ -183,11 +180,6 @@ def _special(state: Any, system: Any) -> tuple[Array, Array]:
         return np.zeros(0, dtype=np.int64), np.zeros(0)
     features = np.flatnonzero(system.factor != 1.0)
     return state.places.find(features), system.factor[features]
-
-
-def _known(state: Any, vectors: list[Array]) -> list[Array]:
-    """Vectors of the features that have a place."""
-    return [v[: state.count] for v in vectors]
 
 
 def _widened(s: Any, more: int) -> Any:
@@ -215,11 +207,11 @@ def _is_sized(solver: Any, system: Any) -> bool:
 def _begin_entries(solver: Any, state: Any, system: Any) -> dict[str, Any]:
     """Lines that hold the values of the dense state; features with a penalty of their own are marked in theirs."""
     special, factors = _special(state, system)
-    vectors, totals = (_known(state, _stacked(*v)) for v in ((state.x, state.y), (state.totals.x, state.totals.y)))
-    (k, d), n, summed, bent = state.x.shape, len(vectors), solver.average != "none", is_bent(solver, system)
+    vectors, totals = _lanes(state, state.x, state.y), _lanes(state, state.totals.x, state.totals.y)
+    d, summed, bent, constant = state.x.shape[1], solver.average != "none", is_bent(solver, system), _constant(solver)
     # Only steps that are set by hand for w and θ often go without an average: a shape of its own is worth it there.
     thin = not (summed or bent or _is_sized(solver, system))
-    shape, constant = WIDE if n == 4 else THIN if thin else NARROW, _constant(solver)
+    shape = WIDE if solver.saddle else THIN if thin else NARROW
     marks = law.MARKS[shape]
     searched = bent and summed and constant == 0.0 and bool(system.fixed.l1.any())
     every = min(horizon(d), 1 << (20 if searched else 22)) if bent else horizon(d)
@@ -227,31 +219,33 @@ def _begin_entries(solver: Any, state: Any, system: Any) -> dict[str, Any]:
     scalar[F] = chain[0] = chain[2 * law.FIRST] = 1.0
     if bent:
         line[special, marks.front] = factors - 1.0
-    lane, slots = _constants_of_lanes(system, bent, k, n, summed, constant), _slots(k, n)
-    trace, norms, counter = np.zeros(ROOM), np.zeros((n, 3)), np.zeros(6, dtype=np.int64)
+    lane = _constants_of_lanes(system, bent, np.isin(np.arange(4), list(vectors)), summed, constant)
+    trace, norms, counter = np.zeros(ROOM), np.zeros((3, 4)), np.zeros(6, dtype=np.int64)
     counter[law.GENERATION] = counter[law.OLDEST] = law.FIRST
-    s = Lines(line, np.zeros(ROOM, np.int32), trace, scalar, chain, norms, lane, counter, slots, SMALLEST[summed])
+    s = Lines(line, np.zeros(ROOM, np.int32), trace, scalar, chain, norms, lane, counter, SMALLEST[summed])
     if state.trace is not None:
         s = _begin_trace(s, marks.place, state.trace[0])
     history = aligned_zeros(every + 1 if searched else 1, 4)
     past = history, np.zeros(GUIDE, np.int64), np.zeros(512, np.int64), np.zeros(1, np.int64), np.zeros(1)
     how = shape, searched, bent and len(special) > 0
-    if any(v.any() for v in (*vectors, *totals)):  # else a line is written when its coordinate is
+    if any(v.any() for v in (*vectors.values(), *totals.values())):  # else a line is written when its coordinate is
         _fill(line, V, vectors)
-        _fill(line, R, [] if shape == THIN else totals)
-        norms[:k, law.ORIGIN] = [np.vdot(v.astype(np.float64), v) for v in _known(state, state.origin)]
+        _fill(line, R, {} if shape == THIN else totals)
+        for b, start in _lanes(state, state.origin, None).items():
+            norms[law.ORIGIN, b] = np.vdot(start.astype(np.float64), start)
         counter[law.SEEN] = state.count
         entries.flush(s, past, _origin(state, s), how, (trace[:0],) * 4)
     return {"lines": tuple(s), "past": past, "how": how, "every": every}
 
 
-def _constants_of_lanes(system: Any, bent: bool, k: int, n: int, summed: bool, constant: float) -> Array:
+def _constants_of_lanes(system: Any, bent: bool, held: Array, summed: bool, constant: float) -> Array:
     """The rows of `lane`, as `law` lists them."""
-    rho, lane = _lanes(system.fixed.l1, k), np.arange(4)
-    thresholds, kept, dual = rho > 0, (lane < n) & summed, (k <= lane) & (lane < n)
+    rho, dual = system.fixed.l1, held & (np.arange(4) >= 2)
+    thresholds, kept = rho > 0, held & summed
     per = np.divide(1.0, rho * constant, out=np.full(4, 1e150), where=rho * constant > 0)
     unit, half = np.where(thresholds, constant, 1.0) * kept, 0.5 * rho * constant**2 * kept
-    return np.array([rho, thresholds, kept, dual, dual if bent else lane < n, per, unit, half], dtype=np.float64)
+    free = dual if bent else held
+    return np.array([rho, thresholds, kept, held, dual, free, per, unit, half], dtype=np.float64)
 
 
 def _begin_trace(s: Lines, place: int, trace: Array) -> Lines:
@@ -266,7 +260,7 @@ def _begin_trace(s: Lines, place: int, trace: Array) -> Lines:
 
 def _origin(state: Any, s: Lines) -> Array:
     """x_0, or an array without rows where it is zero."""
-    if not s.norms[:, law.ORIGIN].any():
+    if not s.norms[law.ORIGIN].any():
         return np.zeros((0, 0))
     return np.asarray(state.origin, dtype=np.float64)
 
@@ -278,16 +272,15 @@ def _entries_step(solver: Any, state: Any, system: Any) -> tuple[Any, tuple[Any,
     sized, traced = _is_sized(solver, system), system.table.lam > 0
     kinds = Kinds(shape, traced, measured, sized, solver.extragradient, bent, searched, own)
     bound = np.where((solver.ball == BOX) & (s.lane[law.DUAL] > 0), 1.0, np.inf)[None]
-    work = (*room_for_a_step(), np.zeros((7, 4)), bound, np.zeros(12))
+    work = (*room_for_a_step(), bound, np.zeros(12))
     return entries.stepping(kinds), (lazy["past"], work, _origin(state, s), state.record, fixed, lazy["every"])
 
 
 def _entries_part(state: Any, at: slice) -> Any:
-    k, block, s = len(state.x), np.empty((8, at.stop - at.start)), Lines(*state.lazy["lines"])
+    block, s = np.empty((8, at.stop - at.start)), Lines(*state.lazy["lines"])
     entries.materialise(s, state.lazy["past"], state.lazy["how"], at.start, block)
-    values, sums = block[V : V + len(s.slots)], block[R : R + len(s.slots)]
-    kept = None if state.lazy["how"][0] == THIN else sums
-    return state.part(at, values[:k], values[k:] if len(values) > k else None, kept)
+    sums = None if state.lazy["how"][0] == THIN else _blocks(state, block[R : R + 4])
+    return state.part(at, *_blocks(state, block[V : V + 4]), sums)
 
 
 # --- awake ----------------------------------------------------------------------------------------------------------
@@ -295,36 +288,34 @@ def _entries_part(state: Any, at: slice) -> Any:
 
 def _begin_awake(solver: Any, state: Any, system: Any) -> dict[str, Any]:
     """Lines that hold the sums of the dense state; a feature with a penalty of its own takes part in every row."""
-    (k, d), special, primal = state.x.shape, _special(state, system), np.arange(4) < len(state.x)
-    l1, l2 = (_lanes(part, k) for part in (system.fixed.l1, system.fixed.l2))
-    lane = np.array([l1, l2, primal, l1 > 0, EARLY / np.where(l1 > 0, l1, 1.0)], dtype=np.float64)
+    d, special, (l1, l2) = state.x.shape[1], _special(state, system), (system.fixed.l1, system.fixed.l2)
+    lane = np.array([l1, l2, np.arange(4) < 2, l1 > 0, EARLY / np.where(l1 > 0, l1, 1.0)], dtype=np.float64)
     hot, names, number = np.zeros((ROOM, awake.HOT_WIDTH)), np.zeros(ROOM, dtype=np.int64), np.zeros(2)
     queue, counter = (np.zeros(0), np.zeros(0, dtype=np.int64)), np.zeros(6, dtype=np.int64)
     scalars = np.zeros((2, 4)), np.zeros((4, 4)), number, lane
-    s = Hot(aligned_zeros(d, awake.WIDTH), hot, names, *scalars, *queue, counter, _slots(k, 2 * k))
-    lazy = {"weigh": float(solver.average != "none"), "special": len(special[0])}
-    s = _sleeping(state, lazy, s, special)
+    s = Hot(aligned_zeros(d, awake.WIDTH), hot, names, *scalars, *queue, counter)
+    s = _sleeping(state, s, special)
     squares = max(float(state.record[GY]), float(number[awake.DUAL]))
     number[awake.FACTOR] = 1.0 / np.sqrt(squares) if state.record[GY] > 0 else 0.0
-    return lazy | {"lines": tuple(s)}
+    weigh = float(solver.average != "none")
+    return {"lines": tuple(s), "weigh": weigh, "special": len(special[0])}
 
 
-def _sleeping(state: Any, lazy: dict[str, Any], s: Hot, special: tuple[Array, Array]) -> Hot:
+def _sleeping(state: Any, s: Hot, special: tuple[Array, Array]) -> Hot:
     """Lines, hot coordinates and a queue with room for all active ones, of the sums of the dense state."""
-    k, mass, share, l1 = len(state.x), float(state.record[MASS]), _known(state, state.more["share"]), s.lane[L1]
-    sums = _known(state, _stacked(state.more["sum_x"], state.more["sum_y"]))
-    begun, room = any(values.any() for values in sums), 8 * ROOM
-    vectors = [(-v if b < k else v).astype(np.float64) for b, v in enumerate(sums)]
+    mass, l1, room = float(state.record[MASS]), s.lane[L1], 8 * ROOM
+    sums, shares = _lanes(state, state.more["sum_x"], state.more["sum_y"]), _lanes(state, state.more["share"], None)
+    begun = any(values.any() for values in sums.values())
     s.active[LEVEL] = l1 * mass
     s.counter[law.SEEN] = state.count
     if begun:
-        active = [np.abs(v) > mass * weight for v, weight in zip(vectors[:k], l1, strict=False)]
+        vectors = {b: (-v if b < 2 else v).astype(np.float64) for b, v in sums.items()}
+        active = {b: np.abs(vectors[b]) > mass * l1[b] for b in shares}
         _fill(s.line, V, vectors)
-        _fill(s.line, KEY, [on & (weight > 0) for on, weight in zip(active, l1, strict=False)])
-        room += 2 * int(np.sum(active))
-        if lazy["weigh"]:
-            _fill(s.line, R, _known(state, _stacked(state.totals.x, state.totals.y)))
-            _fill(s.line, SHARE, [known - mass * on for known, on in zip(share, active, strict=True)])
+        _fill(s.line, R, _lanes(state, state.totals.x, state.totals.y))
+        _fill(s.line, SHARE, {b: shares[b] - mass * on for b, on in active.items()})
+        _fill(s.line, KEY, {b: on & (l1[b] > 0) for b, on in active.items()})
+        room += 2 * int(np.sum(list(active.values())))
     s = s._replace(keys=np.zeros(room), owners=np.zeros(room, dtype=np.int64))
     s = _heated(state, s, *special)
     if begun:
@@ -340,7 +331,7 @@ def _heated(state: Any, s: Hot, special: Array, factors: Array) -> Hot:
     s = _widened(s, n)
     hot = s.hot[:n]
     hot[:, V : V + 4], hot[:, TOTAL : TOTAL + 4] = s.line[names, V : V + 4], s.line[names, R : R + 4]
-    hot[:, SHARES : SHARES + len(state.x)] = state.more["share"][:, names].T
+    hot[:, SHARES + 2 - len(state.x) : SHARES + 2] = state.more["share"][:, names].T
     hot[:, MULTIPLIER] = np.append(factors, np.ones(n - len(factors)))
     hot[:, TRACE], s.names[:n], s.line[names, MARK] = trace[names], names, np.arange(1, n + 1)
     s.counter[HOT] = n
@@ -355,12 +346,12 @@ def _awake_step(_: Any, state: Any, system: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def _awake_part(state: Any, at: slice) -> Any:
-    lazy, k, block, record = state.lazy, len(state.x), np.empty((16, at.stop - at.start)), state.record
+    lazy, block, record = state.lazy, np.empty((16, at.stop - at.start)), state.record
     root = float(np.sqrt(record[GX]))
     awake.materialise(Hot(*lazy["lines"]), root, float(record[MASS]), lazy["special"], at.start, block)
-    point, values, sums, shares = block.reshape(4, 4, -1)
-    known = {"sum_x": -values[:k], "sum_y": values[k : 2 * k]} | ({"share": shares[:k]} if lazy["weigh"] else {})
-    return state.part(at, point[:k], point[k : 2 * k], sums[: 2 * k] if lazy["weigh"] else None, **known)
+    point, values, sums, shares = (_blocks(state, lanes) for lanes in block.reshape(4, 4, -1))
+    known = {"sum_x": -values[0], "sum_y": values[1]} | ({"share": shares[0]} if lazy["weigh"] else {})
+    return state.part(at, *point, sums if lazy["weigh"] else None, **known)
 
 
 _PASSES: dict[str, tuple[Any, ...]] = {

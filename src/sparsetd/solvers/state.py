@@ -16,7 +16,7 @@ FEW = 2**14  # features: so many are as near in their own order as in that in wh
 # Features at a time when all are visited: so many that a call for each part does not matter, and rows of so many
 # numbers do not begin at the same place of a page (see `apart`).
 SWEEP = 2**15 + 40
-LAYOUT = 8  # version of the layout of lazy states: a pickle may hold another one
+LAYOUT = 9  # version of the layout of lazy states: a pickle may hold another one
 EARLY = 1024  # a change of units within so many rows forgets everything learned in the bad units
 
 
@@ -148,17 +148,15 @@ class StreamState:
             else:
                 yield at, self.part(at, self.x[:, at], None if self.y is None else self.y[:, at], None)
 
-    def part(self, at: slice, x: Array, y: Array | None, sums: Array | None, **more: Array) -> StreamState:
-        """The state of some features, given their x and y, their sums, and what else their law keeps."""
-        k, kind = len(x), self.x.dtype
+    def part(self, at: slice, x: Array, y: Any, sums: tuple[Array, Any] | None, **more: Array) -> StreamState:
+        """The state of some features, given their x and y, the sums of both, and what else their law keeps."""
         totals = self.totals.columns(at)
         if sums is not None:
-            sums = np.ascontiguousarray(sums, kind)
-            totals = Totals(sums[:k], None if y is None else sums[k:], totals.weight)
+            totals = Totals(self._kept(sums[0]), self._kept(sums[1]), totals.weight)
         return replace(
             self,
-            x=np.ascontiguousarray(x, kind),
-            y=None if y is None else np.ascontiguousarray(y, kind),
+            x=self._kept(x),
+            y=self._kept(y),
             origin=self.origin[:, at],
             totals=totals,
             earlier=self.earlier.columns(at),
@@ -169,6 +167,10 @@ class StreamState:
             more={name: values[:, at] for name, values in self.more.items()} | more,
             units=None if self.units is None else self.units.columns(at),
         )
+
+    def _kept(self, values: Any) -> Any:
+        """Numbers as the dense arrays hold them; None stays None."""
+        return None if values is None else np.ascontiguousarray(values, self.x.dtype)
 
     def settle(self) -> None:
         """Fill the dense arrays, if the iterates live elsewhere and have moved since; O(d)."""

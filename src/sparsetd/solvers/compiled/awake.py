@@ -40,9 +40,9 @@ L2, PRIMAL, PENALISED = 1, 2, 3
 FACTOR, DUAL = range(2)
 HOT = 0
 
-# A lazy state: lines, hot coordinates with their names, the scalars and constants above, the queue, the vectors.
-Hot = namedtuple("Hot", "line hot names scale active number lane keys owners counter slots")
-WIDTHS = Hot(WIDTH, HOT_WIDTH, 0, 4, 4, 0, 4, 0, 0, 0, 0)  # the lengths of rows
+# A lazy state: lines, hot coordinates with their names, the scalars and constants above, the queue.
+Hot = namedtuple("Hot", "line hot names scale active number lane keys owners counter")
+WIDTHS = Hot(WIDTH, HOT_WIDTH, 0, 4, 4, 0, 4, 0, 0, 0)  # the lengths of rows
 
 
 @part
@@ -104,7 +104,7 @@ def flush(s, mass, forget):
                 store(hot, place, TOTAL, nothing)
                 store(hot, place, SHARES, nothing)
         sizes = sizes + (1.0 - primal) * (v * v)
-        for b in range(len(s.slots) // 2):
+        for b in range(2):
             if place < 0 and line[j, KEY + b] != 0.0:
                 queue.enter(s, j, b, abs(line[j, V + b]) * s.lane[PER, b])
             else:
@@ -142,9 +142,9 @@ def _touch(s, n, row, rows, t, times, mass):
 
 
 @part
-def _gather(s, rows, phi, phi_next, t, mass, law, n_special, traced, gram, change, u):
-    """Make the coordinates of row t hot, with φ, ψ, e and their points in their places; returns how many. u are the
-    products of the points, Γ is that of (φ, δ, e)."""
+def _gather(s, rows, phi, phi_next, t, mass, law, n_special, traced, gram, room):
+    """Make the coordinates of row t hot, with φ, ψ, e and their points in their places; returns how many. The products
+    of the points go into `room`, Γ is that of (φ, δ, e)."""
     n, hot, sums = s.counter[HOT], s.hot, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     for i in range(n):
         hot[i, PHI] = hot[i, PSI] = 0.0
@@ -157,7 +157,7 @@ def _gather(s, rows, phi, phi_next, t, mass, law, n_special, traced, gram, chang
             hot[i, TRACE] = rows.fresh[t] * f + rows.old[t] * hot[i, TRACE]
         sums = points.gram_with(sums, f, f - hot[i, PSI], hot[i, TRACE], traced is not None)
     points.write_gram(gram, sums, traced is not None, rows.fresh[t])
-    _try(s, n, n_special, (lanes(0.0), lanes(0.0), lanes(0.0)), law, traced, change, u)
+    _try(s, n, n_special, (lanes(0.0), lanes(0.0), lanes(0.0)), law, traced, room, U)
     return n
 
 
@@ -203,12 +203,9 @@ def materialise(s, root, mass, n_special, first, out):
 
 
 @part
-def _weights(slots, a, c, change):
+def _weights(room, a):
     """a·(weights of φ, ψ and e), a register each."""
-    for b in range(len(slots)):
-        for q in range(3):
-            change[q, b] = a * c[3 * slots[b] + q]
-    return load(change, 0, 0), load(change, 1, 0), load(change, 2, 0)
+    return a * load(room, GRADIENT, 0), a * load(room, GRADIENT, 4), a * load(room, GRADIENT, 8)
 
 
 @part
@@ -221,8 +218,8 @@ def _moved(hot, i, weights, traced):
 
 
 @part
-def _try(s, n, n_special, weights, law, traced, change, u):
-    """Points of the sums after a step with these weights, and their products u with φ, ψ and e."""
+def _try(s, n, n_special, weights, law, traced, room, at):
+    """Points of the sums after a step with these weights; their products with φ, ψ and e go into row `at`."""
     hot, front, back, e = s.hot, lanes(0.0), lanes(0.0), lanes(0.0)
     for i in range(n):
         v = _point_of(_moved(hot, i, weights, traced), law, i < n_special, hot[i, MULTIPLIER])
@@ -230,12 +227,9 @@ def _try(s, n, n_special, weights, law, traced, change, u):
         front, back = front + hot[i, PHI] * v, back + hot[i, PSI] * v
         if traced is not None:
             e = e + hot[i, TRACE] * v
-    store(change, 0, 0, front)
-    store(change, 1, 0, back)
-    store(change, 2, 0, e)
-    for b in range(len(s.slots)):
-        for q in range(3):
-            u[3 * s.slots[b] + q] = change[q, b]
+    store(room, at, 0, front)
+    store(room, at, 4, back)
+    store(room, at, 8, e)
 
 
 @part
@@ -267,7 +261,7 @@ def _finish(s, n, n_special, weights, weigh, law, mass, traced, change):
         store(line, j, SHARE, share - mass * on)
         store(line, j, KEY, on * known)  # the last lane is the mark, which this clears
         store(change, 0, 0, on * penalised * (1.0 - fine))
-        for b in range(len(s.slots) // 2):
+        for b in range(2):
             if change[0, b] > 0.0:
                 queue.enter(s, j, b, abs(line[j, V + b]) * s.lane[PER, b])
         counts = counted(counts, v, on, level)
@@ -294,18 +288,18 @@ def stream(rule, rows, begin, s, work, change, record, fixed, weigh, n_special, 
     """
     s, rows, fixed, record = borrow(s, WIDTHS), borrow(rows, 0), borrow(fixed, 0), borrow(record, 0)
     (G, room, gram), change, phi, phi_next = borrow(work, points.ROOM), borrow(change, 4), rows.phi, rows.phi_next
-    u, trial, c, k, number, counter = room[U], room[TRIED], room[GRADIENT], len(s.slots) // 2, s.number, s.counter
+    u, trial, c, k, number, counter = room[U], room[TRIED], room[GRADIENT], len(fixed.m) // 3, s.number, s.counter
     primal, first, nothing = load(s.lane, PRIMAL, 0), 2 - k, lanes(0.0)
     no_step, width, old_fresh = (nothing, nothing, nothing), 2 if traced is None else 3, np.nan
     counter[FULL] = 0
     for t in range(begin, len(rows.reward)):
         most = counter[HOT] + phi[2][t + 1] - phi[2][t] + phi_next[2][t + 1] - phi_next[2][t]
-        if most > len(s.names) or counter[HEAPED] + k * most > len(s.keys):
+        if most > len(s.names) or counter[HEAPED] + 2 * most > len(s.keys):
             counter[FULL] = 1
             return t
         before, factor = record[MASS], number[FACTOR]
         law = _law(s.lane, np.sqrt(record[GX]), before, factor)
-        n = _gather(s, rows, phi, phi_next, t, before, law, n_special, traced, gram, change, u)
+        n = _gather(s, rows, phi, phi_next, t, before, law, n_special, traced, gram, room)
         if rows.fresh[t] != old_fresh:  # ψ is γφ' here
             old_fresh = rows.fresh[t]
             points.fold(G, fixed.M, fixed.m, k, traced is not None, 1.0, old_fresh)
@@ -321,7 +315,7 @@ def stream(rule, rows, begin, s, work, change, record, fixed, weigh, n_special, 
             y_mid = over_root(fixed.ball, record[GY] + a * a * ny)
             y_mid = into_unit_ball(y_mid, number[DUAL] + a * (a * ny - 2.0 * _along(c, u, first, factor)))
             law = _law(s.lane, np.sqrt(record[GX] + nx), mass, y_mid)
-            _try(s, n, n_special, _weights(s.slots, a, c, change), law, traced, change, trial)
+            _try(s, n, n_special, _weights(room, a), law, traced, room, TRIED)
             average = weigh * a * law[4]
             store(s.scale, P, 0, load(s.scale, P, 0) + average)
             store(s.scale, Q, 0, load(s.scale, Q, 0) + average * load(s.active, LEVEL, 0))
@@ -333,7 +327,7 @@ def stream(rule, rows, begin, s, work, change, record, fixed, weigh, n_special, 
             record[MASS] = mass
             record[WEIGHT] += a
             number[FACTOR] = into_unit_ball(over_root(fixed.ball, record[GY]), number[DUAL])
-            law, weights = _law(s.lane, np.sqrt(record[GX]), mass, number[FACTOR]), _weights(s.slots, a, c, change)
+            law, weights = _law(s.lane, np.sqrt(record[GX]), mass, number[FACTOR]), _weights(room, a)
         others = max(sum_of(change, law[4] * law[4] * load(s.active, SQUARES, 0), primal), 0.0)
         sizes = _finish(s, n, n_special, weights, weigh * a, law, mass, traced, change)
         if not fine:

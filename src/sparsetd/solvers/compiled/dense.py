@@ -228,7 +228,7 @@ def _write_products(room, products, scales):
     for b in range(4):
         p, scale = products[b], scales[b]
         for i in range(3):
-            room[U, 3 * b + i] = scale * p[i]
+            room[U, 4 * i + b] = scale * p[i]
         room[NUMBERS, N + b] = scale * scale * p[3]
 
 
@@ -248,7 +248,7 @@ def _write_move(room, at, numbers, step, beta, damping, kinds):
     for b in range(4):
         by = (step if kinds.summed else -step) if b < 2 else -beta
         room[NUMBERS, numbers + b] = 1.0 - (step if b < 2 else beta) * damping[b] if numbers == T else 1.0
-        for i in range(3 * b, 3 * b + 3):
+        for i in range(b, 12, 4):
             room[at, i] = by * room[GRADIENT, i]
 
 
@@ -268,7 +268,7 @@ def _law(b, step, squares, mass, fixed, kinds, kind):
 def _move(room, at, numbers, b, scale, kind):
     """(keep, c) of a vector that is to be scaled."""
     c = room[at]
-    return kind(scale * room[NUMBERS, numbers + b]), kind(c[3 * b]), kind(c[3 * b + 1]), kind(c[3 * b + 2])
+    return kind(scale * room[NUMBERS, numbers + b]), kind(c[b]), kind(c[4 + b]), kind(c[8 + b])
 
 
 @part

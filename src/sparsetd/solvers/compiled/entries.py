@@ -27,11 +27,10 @@ from sparsetd.solvers.compiled import law as asleep
 from sparsetd.solvers.compiled.compile import kernel, part
 from sparsetd.solvers.compiled.intrinsics import borrow, lanes, load, store, within
 from sparsetd.solvers.compiled.law import MARKS, MOVED, RHO, SINCE, F, L, P, Q, R, V, fetch_ahead, shrink
-from sparsetd.solvers.compiled.points import NEXT, NUMBERS, TRIAL, N, S, T, U, fixed_plan, fold, inner, into_ball, plan
+from sparsetd.solvers.compiled.points import NEXT, NUMBERS, TRIAL, N, S, T, U, fixed_plan, inner, into_ball, plan
 from sparsetd.solvers.compiled.rules import WEIGHT, see_distance
 
-WORK = (*points.ROOM, 4, 4, 0)  # the lengths of rows in the room for a step, and in what follows it
-SCRATCH = 6  # a row of `change` to take a register apart; in the other rows lanes without a vector stay zero
+WORK = (*points.ROOM, 4, 0)  # the lengths of rows in the room for a step, and in what follows it
 
 
 class Kinds(NamedTuple):
@@ -160,36 +159,29 @@ def _measure(s, marks, phi, phi_next, t, rate, fresh, length, traced, gram):
 
 
 @part
-def _into_dual_ball(s, growth, change, k):
+def _into_dual_ball(s, growth):
     """Keep y in its l2 ball by a factor of F."""
-    store(change, SCRATCH, 0, growth)
-    total = 0.0
-    for b in range(k, len(s.slots)):
-        s.norms[b, MOVED] += s.scalar[F, b] * s.scalar[F, b] * change[SCRATCH, b]
-        total += s.norms[b, MOVED]
-    radius, dual = math.sqrt(max(total, 1.0)), load(s.lane, asleep.DUAL, 0)
-    for b in range(k, len(s.slots)):
-        s.norms[b, MOVED] /= radius * radius
-    store(s.scalar, F, 0, load(s.scalar, F, 0) / ((1.0 - dual) + radius * dual))
+    here, dual = load(s.scalar, F, 0), load(s.lane, asleep.DUAL, 0)
+    store(s.norms, MOVED, 0, load(s.norms, MOVED, 0) + here * (here * growth))
+    radius = math.sqrt(max(s.norms[MOVED, 2] + s.norms[MOVED, 3], 1.0))
+    size = (1.0 - dual) + radius * dual
+    store(s.norms, MOVED, 0, load(s.norms, MOVED, 0) / (size * size))
+    store(s.scalar, F, 0, here / size)
 
 
 # --- one step -------------------------------------------------------------------------------------------------------
 
 
 @part
-def _ridge(room, slots, l2, k, step, beta):
+def _ridge(room, l2, step, beta):
     """The prox of the squared norms, as factors of the next point."""
-    for b in range(len(slots)):
-        slot = slots[b]
-        if l2[slot] != 0.0:
-            less = 1.0 / (1.0 + (step if b < k else beta) * l2[slot])
-            room[NUMBERS, S + slot] *= less
-            for i in range(3 * slot, 3 * slot + 3):
-                room[NEXT, i] *= less
+    for b in range(4):
+        if l2[b] != 0.0:
+            points.multiply(room, NEXT, S, b, 1.0 / (1.0 + (step if b < 2 else beta) * l2[b]))
 
 
 @part
-def _products(s, past, phi, about, kinds, change, u):
+def _products(s, past, phi, about, kinds, room):
     """Read φ, φ' and e of a row: their products with every vector, and φ and ψ in the marks if they are measured."""
     (t, length, rate), marks, drop = about, MARKS[kinds.shape], load(s.lane, RHO, 0) * load(s.scalar, L, 0)
     for q in range(3 if kinds.traced else 2):
@@ -199,13 +191,11 @@ def _products(s, past, phi, about, kinds, change, u):
             crossings.settle_fallen(s.line, row[1], *ends, past, s.lane, marks.front, kinds.own, s.counter[SINCE])
         mark = (marks.front if q == 0 else marks.back) if kinds.sized and q < 2 else -1
         total = _read(s, row, marks, kinds, drop, mark, 1.0 if q == 0 else rate)
-        store(change, SCRATCH, 0, load(s.scalar, F, 0) * total)
-        for b in range(len(s.slots)):
-            u[3 * s.slots[b] + q] = change[SCRATCH, b]
+        store(room, U, 4 * q, load(s.lane, asleep.HELD, 0) * (load(s.scalar, F, 0) * total))
 
 
 @part
-def _step_bent(s, past, phi, about, kinds, step, k, next_point, change, bound):
+def _step_bent(s, past, phi, about, kinds, step, room, bound):
     """Write a step set by hand: thresholds, the history, and the ball of y."""
     (t, length, rate), marks, n_rows = about, MARKS[kinds.shape], 3 if kinds.traced else 2
     before, level, since, growth = load(s.scalar, F, 0), load(s.scalar, L, 0), s.counter[SINCE] + 1, lanes(0.0)
@@ -216,48 +206,42 @@ def _step_bent(s, past, phi, about, kinds, step, k, next_point, change, bound):
     after = asleep.law_of(s, float(since))
     law = (load(s.lane, RHO, 0) * level, after[1], after[2], after[3], after[4])
     for q in range(n_rows):
-        for b in range(len(s.slots)):
-            change[q, b] = -next_point[3 * s.slots[b] + q]
-        row, move = _row(phi, s, length, q, t, rate), load(change, q, 0) / before
+        row, move = _row(phi, s, length, q, t, rate), -load(room, NEXT, 4 * q) / before
         growth = growth + _write_bent(s, row, q < 2, marks, kinds, move, law)
     if kinds.searched:
         crossings.remember(past, since, s.scalar, 0 if s.lane[RHO, 0] > 0.0 else 1)
-    boxed = bound[0, k] < np.inf  # the l∞ ball of y
+    boxed = bound[0, 3] < np.inf  # the l∞ ball of y
     if kinds.searched or boxed:
         for q in range(n_rows):
             _finish_row(s, _row(phi, s, length, q, t, rate), marks.front, kinds, load(bound, 0, 0), after)
-    if len(s.slots) > k and not boxed:
-        _into_dual_ball(s, growth, change, k)
-        if s.scalar[F, k] < s.smallest:
+    if marks.vectors == 4 and not boxed:
+        _into_dual_ball(s, growth)
+        if s.scalar[F, 3] < s.smallest:
             asleep.restart(s)
 
 
 @part
-def _step_linear(s, phi, about, kinds, step, room, change):
+def _step_linear(s, phi, about, kinds, step, room):
     """Write a step without thresholds."""
     (t, length, rate), marks, n_rows = about, MARKS[kinds.shape], 3 if kinds.traced else 2
-    out, summed = False, s.lane[asleep.SUMMED]
-    for b in range(len(s.slots)):  # F and P after the step
-        slot, here = s.slots[b], s.scalar[F, b]
-        o = room[NUMBERS, T + slot] if kinds.trial else 1.0
-        s.scalar[P, b] += summed[b] * step * o * here
-        s.scalar[F, b] = here * room[NUMBERS, S + slot]
+    out, here, weight = False, load(s.scalar, F, 0), step * load(s.lane, asleep.SUMMED, 0)
+    counted = load(room, NUMBERS, T) if kinds.trial else lanes(1.0)
+    store(s.scalar, P, 0, load(s.scalar, P, 0) + weight * (counted * here))
+    store(s.scalar, F, 0, load(room, NUMBERS, S) * here)
+    for b in range(marks.vectors):
         out = out or not s.smallest < abs(s.scalar[F, b]) < 1.0 / s.smallest
     if out:
         asleep.restart(s)
         for q in range(n_rows):
             _read(s, _row(phi, s, length, q, t, rate), marks, kinds, lanes(0.0), -1, 0.0)
-    for q in range(n_rows):  # the change of v and R per entry of φ, φ' and e, a register each
-        for b in range(len(s.slots)):
-            i = 3 * s.slots[b] + q
-            change[q, b] = room[NEXT, i] / s.scalar[F, b]
-            change[3 + q, b] = summed[b] * step * room[TRIAL, i] - change[q, b] * s.scalar[P, b]
-        row = _row(phi, s, length, q, t, rate)
-        _write(s.line, row, q < 2, marks.width, load(change, q, 0), load(change, 3 + q, 0))
+    for q in range(n_rows):  # the change of v and R per entry of φ, φ' and e
+        change = load(room, NEXT, 4 * q) / load(s.scalar, F, 0)
+        change_sums = weight * load(room, TRIAL, 4 * q) - change * load(s.scalar, P, 0)
+        _write(s.line, _row(phi, s, length, q, t, rate), q < 2, marks.width, change, change_sums)
 
 
 @part
-def _follow(s, phi, about, k, origin, from_origin, fixed, room, gram, inverse):
+def _follow(s, phi, about, k, vectors, origin, from_origin, fixed, room, gram, inverse):
     """Project the next point (s, c) on its balls, and follow ‖v − v_0‖² and ⟨v − v_0, v_0⟩, where v_0 is 0 for y.
 
     Returns the square of the distance from x_0, with that of y where no ball bounds it.
@@ -269,20 +253,20 @@ def _follow(s, phi, about, k, origin, from_origin, fixed, room, gram, inverse):
             total = 0.0
             for i in range(lo, hi):
                 total += values[i] * origin[b, indices[i]]
-            from_origin[3 * s.slots[b] + q] = total
+            from_origin[4 * q + 2 - k + b] = total
     if fixed.radius < np.inf:
         into_ball(room, NEXT, S, 2 - k, fixed.radius, gram, inverse)
-    if len(s.slots) > k and fixed.ball < np.inf:
+    if vectors == 4 and fixed.ball < np.inf:
         into_ball(room, NEXT, S, 2, fixed.ball, gram, inverse)
-    for b in range(len(s.slots)):
-        slot, moved, along, start = s.slots[b], norms[b, MOVED], norms[b, asleep.ALONG], norms[b, asleep.ORIGIN]
-        keep, more = room[NUMBERS, S + slot], room[NUMBERS, S + slot] - 1.0
-        with_v, with_start = inner(c, room[U], slot), inner(c, from_origin, slot)
+    for b in range(vectors):
+        moved, along, start = norms[MOVED, b], norms[asleep.ALONG, b], norms[asleep.ORIGIN, b]
+        keep, more = room[NUMBERS, S + b], room[NUMBERS, S + b] - 1.0
+        with_v, with_start = inner(c, room[U], b), inner(c, from_origin, b)
         total = keep * keep * moved + more * (2.0 * keep * along + more * start)
-        total += points.square(c, slot, gram, inverse)
-        norms[b, MOVED] = max(total + 2.0 * (keep * (with_v - with_start) + more * with_start), 0.0)
-        norms[b, asleep.ALONG] = keep * along + more * start + with_start
-        distance += norms[b, MOVED] if b < k or fixed.ball == np.inf else 0.0
+        total += points.square(c, b, gram, inverse)
+        norms[MOVED, b] = max(total + 2.0 * (keep * (with_v - with_start) + more * with_start), 0.0)
+        norms[asleep.ALONG, b] = keep * along + more * start + with_start
+        distance += norms[MOVED, b] if b < 2 or fixed.ball == np.inf else 0.0
     return distance
 
 
@@ -318,7 +302,7 @@ def materialise(s, past, how, first, out):
     here, law = load(s.scalar, F, 0), asleep.law_of(s, float(s.counter[SINCE]))
     for i in range(out.shape[1]):
         _awakened(s, past, first + i, how, here, law, line, 0)
-        for b in range(len(s.slots)):
+        for b in range(MARKS[how[0]].vectors):
             out[V + b, i], out[R + b, i] = line[0, V + b], line[0, R + b]
 
 
@@ -328,18 +312,18 @@ def flush(s, past, origin, how, sums):
     moved to `sums` if these have room for them."""
     s, past, origin, sums, moves = borrow(s, 0), borrow(past, 4), borrow(origin, 0), borrow(sums, 0), len(sums[0]) > 0
     here, law, marks = load(s.scalar, F, 0), asleep.law_of(s, float(s.counter[SINCE])), MARKS[how[0]]
-    line, norms, counter = s.line, s.norms, s.counter
-    norms[:, MOVED] = norms[:, asleep.ALONG] = 0.0
+    line, norms, counter, first = s.line, s.norms, s.counter, 2 - len(origin)
+    norms[MOVED] = norms[asleep.ALONG] = 0.0
     for j in range(counter[asleep.SEEN]):
         _awakened(s, past, j, how, here, law, line, j)
         line[j, marks.born] = asleep.FIRST
-        for b in range(len(s.slots)):
+        for b in range(marks.vectors):
             if moves:
-                sums[s.slots[b]][j], line[j, R + b] = line[j, R + b], 0.0
-            start = origin[b, j] if b < len(origin) else 0.0
+                sums[b][j], line[j, R + b] = line[j, R + b], 0.0
+            start = origin[b - first, j] if first <= b < 2 else 0.0
             moved = line[j, b] - start
-            norms[b, MOVED] += moved * moved
-            norms[b, asleep.ALONG] += moved * start
+            norms[MOVED, b] += moved * moved
+            norms[asleep.ALONG, b] += moved * start
     counter[asleep.GENERATION] = counter[asleep.OLDEST] = asleep.FIRST
     counter[SINCE] = 0
     for row in range(len(s.scalar)):
@@ -361,14 +345,15 @@ def stepping(kinds):
     """
     # Numba leaves out what follows an `if` on a plain constant of the closure before it looks at types.
     traced, measured, sized, bent = kinds.traced, kinds.measured, kinds.sized, kinds.bent
-    marks = MARKS[kinds.shape]
+    marks, saddle = MARKS[kinds.shape], kinds.shape == asleep.WIDE
     widths = asleep.WIDTHS._replace(line=marks.width)
 
     def stream(rule, rows, begin, s, past, work, origin, record, constants, every):
         s, past, rows, record = borrow(s, widths), borrow(past, 4), borrow(rows, 0), borrow(record, 0)
-        (G, room, gram, change, bound, from_origin), origin = borrow(work, WORK), borrow(origin, 0)
+        (G, room, gram, bound, from_origin), origin = borrow(work, WORK), borrow(origin, 0)
         fixed, phi, k, counter = borrow(constants, 0), (rows.phi, rows.phi_next), len(constants.m) // 3, s.counter
-        saddle, length, old_discount, old_fresh, inverse = len(s.slots) > k, counter[asleep.TRACED], np.nan, np.nan, 0.0
+        length, old_discount, old_fresh, inverse = counter[asleep.TRACED], np.nan, np.nan, 0.0
+        room[NUMBERS, :N] = 1.0  # where there is no vector, too
         empty = s.faded[:0]
         counter[asleep.FULL] = 0
         for t in range(begin, len(rows.reward)):
@@ -379,17 +364,16 @@ def stepping(kinds):
                     counter[asleep.FULL] = 1
                     return t
             about = (t, length, rate)
-            _products(s, past, phi, about, kinds, change, room[U])
+            _products(s, past, phi, about, kinds, room)
             if sized:
                 _measure(s, marks, *phi, t, rate, fresh, length, kinds.traced, gram)
-                for b in range(len(s.slots)):
-                    norms = s.norms[b]
-                    room[NUMBERS, N + s.slots[b]] = norms[MOVED] + 2.0 * norms[asleep.ALONG] + norms[asleep.ORIGIN]
+                twice = 2.0 * load(s.norms, asleep.ALONG, 0)
+                store(room, NUMBERS, N, load(s.norms, MOVED, 0) + twice + load(s.norms, asleep.ORIGIN, 0))
             if not points.products_in_range(record, room, reward, rate, fixed.limit):
                 return t
             if rate != old_discount or fresh != old_fresh:
                 old_discount, old_fresh, inverse = rate, fresh, 1.0 / rate if rate > 0.0 else 0.0
-                fold(G, fixed.M, fixed.m, k, kinds.traced, rate, fresh)
+                points.fold(G, fixed.M, fixed.m, k, kinds.traced, rate, fresh)
             steps = (step, step)
             if measured:
                 chosen = (kinds.trial, 2, kinds.traced, saddle)  # of the types that dense rows pass: compiled once
@@ -398,13 +382,13 @@ def stepping(kinds):
                 fixed_plan(room, G, reward, step, fixed.damping, 2, kinds.traced, saddle)
             record[WEIGHT] += steps[0]
             if bent:
-                _step_bent(s, past, phi, about, kinds, step, k, room[NEXT], change, bound)
+                _step_bent(s, past, phi, about, kinds, step, room, bound)
             else:
-                _ridge(room, s.slots, fixed.l2, k, *steps)
+                _ridge(room, fixed.l2, *steps)
                 if sized:
-                    distance = _follow(s, phi, about, k, origin, from_origin, fixed, room, gram, inverse)
+                    distance = _follow(s, phi, about, k, marks.vectors, origin, from_origin, fixed, room, gram, inverse)
                     see_distance(record, distance)
-                _step_linear(s, phi, about, kinds, steps[0], room, change)
+                _step_linear(s, phi, about, kinds, steps[0], room)
             counter[SINCE] += 1
             if counter[SINCE] >= every or 2 * counter[asleep.GENERATION] + 4 > len(s.chain):
                 flush(s, past, origin, (kinds.shape, kinds.searched, kinds.own), (empty, empty, empty, empty))

@@ -19,8 +19,8 @@ Lines lie in the order in which their coordinates came (`place`), so that memory
 follows the features that were seen, not all that there could be. A flush visits the lines of these alone. A line of
 zeros is a coordinate that no row has touched yet: generations count from 1, and 0 is that of such a line.
 
-Every vector is a lane of a register. Lanes without a vector hold the marks of a coordinate, which the law leaves alone
-because there F = 1 and ρ = P = Q = 0.
+w, θ, y1 and y2 are lanes of a register. Lanes without a vector hold nothing, or the marks of a coordinate, which the
+law leaves alone because there F = 1 and ρ = P = Q = 0.
 """
 
 from __future__ import annotations
@@ -33,32 +33,32 @@ from sparsetd.solvers.compiled.compile import kernel, part, piece
 from sparsetd.solvers.compiled.intrinsics import borrow, lanes, load, prefetch, store
 
 # A line is the v of its vectors, their R, and its marks: the generation, φ and ψ (while a row is at work), and 1 + its
-# place in the trace. Where there are thresholds nobody measures φ, and its place holds what multiplies ρ, less 1. With
-# one or two vectors the marks lie in the lanes that are free: 64 bytes in all, and 32 where nothing is averaged or
-# measured, and R is left out.
+# place in the trace. Where there are thresholds nobody measures φ, and its place holds what multiplies ρ, less 1. Where
+# there is no y the marks lie in its lanes: 64 bytes in all, and 32 where nothing is averaged or measured, and R is left
+# out.
 V, R = 0, 4
-Marks = namedtuple("Marks", "width born front back place")
-MARKS = (Marks(4, 2, 0, 0, 3), Marks(8, 6, 2, 3, 7), Marks(12, 8, 9, 11, 10))
+Marks = namedtuple("Marks", "width vectors born front back place")
+MARKS = (Marks(4, 2, 2, 0, 0, 3), Marks(8, 2, 6, 2, 3, 7), Marks(12, 4, 8, 9, 11, 10))
 THIN, NARROW, WIDE = range(3)
 # Rows of `scalar`: F, L, P and Q, and CARRY further on the rounding of the last three.
 F, L, P, Q, CARRY = 0, 1, 2, 3, 3
-# Rows of `lane`: ρ, whether there is a threshold, whether sums are kept, whether it is y, whether F may move; and for
-# crossings in closed form 1/(ρα), α and ρα²/2 (or ∞, 1 and 0).
-RHO, BENT, SUMMED, DUAL, FREE, PER, UNIT, HALF = range(8)
+# Rows of `lane`: ρ, whether there is a threshold, whether sums are kept, whether there is a vector, whether it is y,
+# whether F may move; and for crossings in closed form 1/(ρα), α and ρα²/2 (or ∞, 1 and 0).
+RHO, BENT, SUMMED, HELD, DUAL, FREE, PER, UNIT, HALF = range(9)
 # Entries of `counter`: the length of the trace, the generation and the oldest that has not faded, rows since the last
 # flush, whether the trace is full, how many coordinates have a line.
 TRACED, GENERATION, OLDEST, SINCE, FULL, SEEN = range(6)
 FIRST = 1  # the first generation
-# Columns of `norms`: ‖v − v_0‖², ⟨v − v_0, v_0⟩, ‖v_0‖².
+# Rows of `norms`: ‖v − v_0‖², ⟨v − v_0, v_0⟩, ‖v_0‖².
 MOVED, ALONG, ORIGIN = range(3)
 
 TRACE_TOL = 1e-12  # entries of a trace of at most this size are dropped; e is then wrong by at most tol/(1 − γλ)
 AHEAD = 128  # entries: a row at most so long is asked for well before its turn
 NEAR = 2**16  # features: so many places lie near the core by themselves
 
-# A lazy state: lines, the trace, the scalars and constants above, the numbers of the vectors, and the smallest F.
-Lines = namedtuple("Lines", "line names faded scalar chain norms lane counter slots smallest")
-WIDTHS = Lines(0, 0, 0, 4, 4, 3, 4, 0, 0, 0)  # the lengths of rows that do not depend on the number of vectors
+# A lazy state: lines, the trace, the scalars and constants above, and the smallest F.
+Lines = namedtuple("Lines", "line names faded scalar chain norms lane counter smallest")
+WIDTHS = Lines(0, 0, 0, 4, 4, 4, 4, 0, 0)  # the lengths of rows that do not depend on the number of vectors
 
 
 @part
@@ -140,7 +140,7 @@ def restart(s):
         store(chain, 2 * g + 1, 0, load(chain, 2 * g + 1, 0) + older * gained)
         store(chain, 2 * g, 0, older * here)
     faded, oldest = True, 2 * s.counter[OLDEST]
-    for b in range(len(s.slots)):
+    for b in range(4):
         faded = faded and (chain[oldest, b] == 0.0 or s.lane[FREE, b] == 0.0)
     s.counter[OLDEST] += faded
     s.counter[GENERATION] = current + 1

@@ -6,7 +6,7 @@ and the projection on an l2 ball need no pass over the state. Gradients are ofte
 much shorter than φ: Γ is kept in the basis (φ, δ, e), so that their squares do not cancel.
 
 Vectors are numbered w, θ, y1, y2; a system without w, or a method without y, leaves its places at zero. Arrays of 12
-numbers hold three for each vector, arrays of 6 for w and θ or for y1 and y2.
+numbers hold four for each of φ, φ' and e, one for each vector: number 4i + b is a lane of a register (`intrinsics`).
 """
 
 from __future__ import annotations
@@ -76,14 +76,14 @@ def fold(G, M, m, k, traced, discount, fresh):
 
 @part
 def residual(G, reward, u, out, at, first, width, times=1.0):
-    """out = times·(G u − r g), from place `at` on: to multiply what has just been written would wait for it."""
+    """out = times·(G u − r g), from vector `at` on: to multiply what has just been written would wait for it."""
     for b in range(first, 2):
         for i in range(width):
             total = -reward * G[3 * b + i, 6]
             for c in range(first, 2):
                 for j in range(width):
-                    total += G[3 * b + i, 3 * c + j] * u[3 * c + j]
-            out[at + 3 * b + i] = times * total
+                    total += G[3 * b + i, 3 * c + j] * u[4 * j + c]
+            out[4 * i + at + b] = times * total
 
 
 @part
@@ -94,8 +94,8 @@ def adjoint(G, u, out, first, width, times=1.0):
             total = 0.0
             for c in range(first, 2):
                 for j in range(width):
-                    total += G[3 * c + j, 3 * b + i] * u[6 + 3 * c + j]
-            out[3 * b + i] = times * total
+                    total += G[3 * c + j, 3 * b + i] * u[4 * j + 2 + c]
+            out[4 * i + b] = times * total
 
 
 @part
@@ -103,7 +103,7 @@ def gradient(G, reward, u, out, first, width, saddle, times=1.0):
     """Descent in x and in y: A_t x − b_t, or A_tᵀ y and −(A_t x − b_t), times a number, without terms of damping."""
     if saddle:
         adjoint(G, u, out, first, width, times)
-        residual(G, reward, u, out, 6, first, width, -times)
+        residual(G, reward, u, out, 2, first, width, -times)
     else:
         residual(G, reward, u, out, 0, first, width, times)
 
@@ -111,8 +111,8 @@ def gradient(G, reward, u, out, first, width, saddle, times=1.0):
 @part
 def square(c, b, gram, inverse):
     """‖c_b·D‖², with 1/γ (or 0 where γ is 0)."""
-    other = c[3 * b + 1] * inverse
-    along, e = c[3 * b] + other, c[3 * b + 2]
+    other = c[4 + b] * inverse
+    along, e = c[b] + other, c[8 + b]
     total = along * along * gram[FF] - 2.0 * along * other * gram[FD] + other * other * gram[DD]
     return total + 2.0 * e * (along * gram[FE] - other * gram[DE]) + e * e * gram[EE]
 
@@ -148,9 +148,9 @@ def write_gram(out, gram, traced, fresh):
 def products_in_range(record, room, reward, rate, limit):
     """Return whether the run has not diverged, by the products in `room`."""
     u = room[U]
-    value, others = abs(u[3]) + rate * abs(u[4]), abs(u[5])
+    value, others = abs(u[1]) + rate * abs(u[5]), abs(u[9])
     for i in range(12):
-        others += abs(u[i]) if i < 3 or i > 5 else 0.0
+        others += abs(u[i]) if i % 4 != 1 else 0.0
     return in_range(record, reward, value, others, limit)
 
 
@@ -163,7 +163,7 @@ def row_size(gram):
 @part
 def inner(c, u, b):
     """(c_b·D)ᵀv for the products u of v with D."""
-    return c[3 * b] * u[3 * b] + c[3 * b + 1] * u[3 * b + 1] + c[3 * b + 2] * u[3 * b + 2]
+    return c[b] * u[b] + c[4 + b] * u[4 + b] + c[8 + b] * u[8 + b]
 
 
 @part
@@ -171,10 +171,10 @@ def tried(u, s, c, b, gram, inverse, out):
     """Products of s v + c·D with D."""
     fg, ge = inverse * (gram[FF] - gram[FD]), inverse * (gram[FE] - gram[DE])
     gg = inverse * inverse * (gram[FF] - 2.0 * gram[FD] + gram[DD])
-    c0, c1, c2 = c[3 * b], c[3 * b + 1], c[3 * b + 2]
-    out[3 * b] = s * u[3 * b] + c0 * gram[FF] + c1 * fg + c2 * gram[FE]
-    out[3 * b + 1] = s * u[3 * b + 1] + c0 * fg + c1 * gg + c2 * ge
-    out[3 * b + 2] = s * u[3 * b + 2] + c0 * gram[FE] + c1 * ge + c2 * gram[EE]
+    c0, c1, c2 = c[b], c[4 + b], c[8 + b]
+    out[b] = s * u[b] + c0 * gram[FF] + c1 * fg + c2 * gram[FE]
+    out[4 + b] = s * u[4 + b] + c0 * fg + c1 * gg + c2 * ge
+    out[8 + b] = s * u[8 + b] + c0 * gram[FE] + c1 * ge + c2 * gram[EE]
 
 
 @part
@@ -182,6 +182,14 @@ def size(room, at, s, b, gram, inverse):
     """‖s v + c·D‖² for the c in row `at`, not below zero."""
     c, u = room[at], room[U]
     return max(s * s * room[NUMBERS, N + b] + 2.0 * s * inner(c, u, b) + square(c, b, gram, inverse), 0.0)
+
+
+@part
+def multiply(room, at, numbers, b, factor):
+    """Multiply a point (s, c)."""
+    room[NUMBERS, numbers + b] *= factor
+    for i in range(b, 12, 4):
+        room[at, i] *= factor
 
 
 @part
@@ -193,9 +201,7 @@ def into_ball(room, at, numbers, first, radius, gram, inverse):
     if total > radius * radius:
         scale = radius / np.sqrt(total)
         for b in range(first, last):
-            room[NUMBERS, numbers + b] *= scale
-            for i in range(3 * b, 3 * b + 3):
-                room[at, i] *= scale
+            multiply(room, at, numbers, b, scale)
 
 
 @part
@@ -234,7 +240,7 @@ def plan(rule, record, room, G, gram, reward, alpha, inverse, fixed, kinds):
             step = alpha if b < 2 else beta
             shrink = 1.0 / (1.0 + step * l2[b])
             numbers[T + b] = shrink * (1.0 - step * damping[b])
-            for i in range(3 * b, 3 * b + 3):
+            for i in range(b, 12, 4):
                 room[TRIAL, i] = -shrink * step * room[GRADIENT, i]
         if fixed.radius < np.inf:
             into_ball(room, TRIAL, T, first, fixed.radius, gram, inverse)
@@ -244,7 +250,7 @@ def plan(rule, record, room, G, gram, reward, alpha, inverse, fixed, kinds):
             tried(room[U], numbers[T + b], room[TRIAL], b, gram, inverse, room[TRIED])
         gradient(G, reward, room[TRIED], room[GRADIENT], first, width, saddle)
         for b in range(first, last):
-            for i in range(3 * b, 3 * b + 3):
+            for i in range(b, 12, 4):
                 room[GRADIENT, i] += damping[b] * room[TRIAL, i]
         mx, my = norms(room, damping, first, saddle, gram, inverse)
         nx, ny = max(nx, mx), max(ny, my)
@@ -254,7 +260,7 @@ def plan(rule, record, room, G, gram, reward, alpha, inverse, fixed, kinds):
     for b in range(first, last):
         step = alpha if b < 2 else beta
         numbers[S + b] = 1.0 - step * damping[b] * numbers[T + b]
-        for i in range(3 * b, 3 * b + 3):
+        for i in range(b, 12, 4):
             room[NEXT, i] = -step * room[GRADIENT, i]
     return alpha, beta
 

@@ -50,20 +50,20 @@ def _drop_first(keys, owners, counter):
 @part
 def enter(s, j, b, key):
     s.line[j, KEY + b] = key
-    _push(s.keys, s.owners, s.counter, key, j * (len(s.slots) // 2) + b)
+    _push(s.keys, s.owners, s.counter, key, 2 * j + b)
 
 
 @piece
 def raise_level(s, before, mass):
     """ℓ ← l1·mass; the coordinates that it reaches leave the active ones."""
-    active, line, k = s.active, s.line, len(s.slots) // 2
-    for b in range(k):
+    active, line = s.active, s.line
+    for b in range(2):
         rise = s.lane[L1, b] * mass - active[LEVEL, b]
         active[SQUARES, b] += rise * (active[NUMBER, b] * rise - 2.0 * active[LENGTHS, b])
         active[LENGTHS, b] -= rise * active[NUMBER, b]
         active[LEVEL, b] = s.lane[L1, b] * mass
     while s.counter[HEAPED] > 0 and s.keys[0] <= mass:
-        key, j, b = s.keys[0], s.owners[0] // k, s.owners[0] % k
+        key, j, b = s.keys[0], s.owners[0] // 2, s.owners[0] % 2
         _drop_first(s.keys, s.owners, s.counter)
         if line[j, KEY + b] == key:  # else it has moved towards zero since, and has another entry or none
             line[j, KEY + b] = 0.0
