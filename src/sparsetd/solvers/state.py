@@ -107,20 +107,21 @@ class StreamState:
         if self._moved:
             x = np.zeros(self.x.shape, self.x.dtype)
             for at, part in self.parts():
-                for whole, values in zip(x, part.primal, strict=True):
-                    write(whole, at, values)
+                write(x, at, part.primal)
             return x
-        x = np.asarray(self.pending[0] * self.x, dtype=self.x.dtype)
-        x = x if self.units is None else self.units.coefficients(x)
-        return np.asarray(self.places.spread(x))
+        return self._in_rows(self.pending[0] * self.x)
 
     @property
     def dual(self) -> Array | None:
         """y with its pending projection applied, in the units of the rows."""
         self.settle()
-        y = None if self.y is None else np.asarray(self.pending[1] * self.y, dtype=self.y.dtype)
-        y = y if y is None or self.units is None else self.units.coefficients(y)
-        return None if y is None else np.asarray(self.places.spread(y))
+        return None if self.y is None else self._in_rows(self.pending[1] * self.y)
+
+    def _in_rows(self, v: Array) -> Array:
+        """Weights in the units and in the order of the rows."""
+        v = np.asarray(v, dtype=self.x.dtype)
+        v = v if self.units is None else self.units.coefficients(v)
+        return np.asarray(self.places.spread(v))
 
     @property
     def _moved(self) -> bool:
@@ -281,11 +282,12 @@ def lazily() -> Any:
 
 
 def write(out: Array, at: Any, values: Array) -> None:
-    """out[at] = values, for a slice or the names of features."""
-    if isinstance(at, slice):
-        out[at] = values
-    else:
-        lazily().law.scatter(out[:, None], at, values)
+    """out[..., at] = values, for a slice or the names of features."""
+    for whole, part in zip(np.atleast_2d(out), np.atleast_2d(values), strict=True):
+        if isinstance(at, slice):
+            whole[at] = part
+        else:
+            lazily().law.scatter(whole[:, None], at, part)
 
 
 def room_for_a_step() -> tuple[Array, Array, Array]:

@@ -212,15 +212,16 @@ class Streaming:
         last = coef if brief and self.average == "none" else np.zeros(d, kind)
         aux = None if brief or len(state.x) == 1 else np.zeros(d, kind)
         y = None if brief or state.y is None else np.zeros(state.y.shape, kind)
-        wholes = (None if last is coef else last, coef, aux, *(() if y is None else y))
         for at, part in state.parts():
-            point, dual = part.primal, None if brief else part.dual
+            point, dual = part.primal, None if y is None else part.dual
             x, mean_y = self._averaged(part, point, dual)
-            for whole, values in zip(
-                wholes, (point[-1], x[-1], x[0], *(() if mean_y is None else mean_y)), strict=True
-            ):
-                if whole is not None:
-                    write(whole, at, values)
+            write(coef, at, x[-1])
+            if last is not coef:
+                write(last, at, point[-1])
+            if aux is not None:
+                write(aux, at, x[0])
+            if y is not None:
+                write(y, at, mean_y)
         return Solution(coef, last, state.t, "diverged" if state.diverged else "finished", aux=aux, dual=y)
 
     def _system(self, table: Table, penalty: PenaltyLike, factor: Array | None, dtype: Any) -> System:
