@@ -165,6 +165,8 @@ def test_a_few_ids_that_are_missing_are_no_merged_cells() -> None:
         (["1. März 2024", "2. Mrz. 2024", "1 mai 2024"], [0, 24, 61 * 24]),
         (["1 août 2024 08h15", "1 déc. 2024 à 8h15", "2 DÉCEMBRE 2024 08h15"], [0, 122 * 24, 123 * 24]),
         (["3 mrt 2024", "3 apr 2024", "3 des 2024"], [0, 31 * 24, 275 * 24]),
+        (["maandag 3 maart 2024", "di 4 mrt. 2024", "Mi., 05.03.2024"], [0, 24, 48]),
+        (["Sunday, March 3, 2024", "Mon, 4 Mar 2024 10:00:00", "Tue 2024-03-05"], [0, 34, 48]),
         (["12 марта 2024", "13 мар 2024", "12 апреля 2024"], [0, 24, 31 * 24]),
         (["2024-03-12 08:15:00 UTC", "2024-03-12 09:15:00 UTC", "2024-03-12 10:15 UTC"], [0, 1, 2]),
     ],
@@ -179,6 +181,36 @@ def test_texts_that_look_like_dates_are_not_left_out_in_silence() -> None:
     raw = {"patient": [i // 4 for i in range(40)], "seen": seen, "x": list(range(40)), "reward": [1] * 40}
     with pytest.raises(MessyLog, match=r"`seen` holds 40 different texts .* may be dates.*--drop seen"):
         prepare(raw, ends="last-row")
+
+
+def test_a_few_texts_that_look_like_dates_are_no_categories() -> None:
+    raw = {
+        "seen": [f"{day}.3.2024 half past {day}" for day in range(1, 9)] * 2,
+        "x": [*range(16)],
+        "reward": [0, 1] * 8,
+    }
+    with pytest.raises(MessyLog, match=r"which may be dates: .* or take them as categories with --text seen"):
+        prepare(raw, bandit=True)
+    assert "obs_seen: 1.3.2024 half past 1" in prepare(raw, bandit=True, text=["seen"]).columns
+    years = {**raw, "seen": ["rules of 2019", "rules of 2020", "rules of 2021", "none"] * 4}
+    assert "obs_seen: none" in prepare(years, bandit=True).columns
+
+
+@pytest.mark.parametrize("word", ["x", "ja", 1])
+def test_a_tick_is_a_yes_and_nothing_is_a_no(word: object) -> None:
+    """The last tick of a patient must not be carried to later visits, as the last value of a measurement is."""
+    raw = {"patient": list("aabb"), "visit": [1, 2, 1, 2], "vent": [word, None, None, word], "x": [1, 2, 3, 4]}
+    made = prepare(raw | {"reward": [0, 1, 0, 1]}, time="visit", ends="cut")
+    assert made.columns["obs_vent"].tolist() == [1, 0, 0, 1]
+    assert made.transitions.names == ("vent", "x")
+    said(made.notes, "or nothing: taken as 1 and 0 (if nothing is unknown, --fill vent=unknown).")
+    later = {"patient": ["c"], "visit": [1], "vent": [None], "x": [1], "reward": [1]}
+    assert prepare(later, like=made).columns["obs_vent"].tolist() == [0]
+
+
+def test_full_width_digits_are_digits() -> None:
+    made = prepare({"CRP": ["１２．５", "３", "４．５"], "reward": [0, 1, 0]}, bandit=True)
+    assert made.columns["obs_CRP"].tolist() == [12.5, 3, 4.5]
 
 
 def test_ids_in_two_spellings_are_one_patient() -> None:

@@ -7,7 +7,7 @@ from datetime import date, datetime
 from typing import Any
 
 from sparsetd.logs.schema import folded
-from sparsetd.logs.words import MONTHS
+from sparsetd.logs.words import MONTHS, WEEKDAYS
 
 CLOCK = (
     r"(?:[ T,:日]+(?:(?:à|at|um|kl\.?|a las|às) )?(?P<hour>[0-9]{1,2})"
@@ -15,9 +15,10 @@ CLOCK = (
     r"(?: ?(?P<half>[ap])\.?m\.?)?(?: ?(?P<zone>utc|gmt|z|[+-][0-9]{2}:?[0-9]{2}))?(?: ?uhr)?)?"
 )
 YEAR = r"(?P<year>[0-9]{4}|[0-9]{2})"
+WEEKDAY = rf"(?:(?:{'|'.join(WEEKDAYS)})[^\W\d]*(?:\.|, |,| )+)?"
 NAME = r"(?:de )?(?P<name>[^\W\d]+)[. ,-]*(?:de )?"
 FORMS = [
-    re.compile(form + CLOCK, re.IGNORECASE)
+    re.compile(WEEKDAY + form + CLOCK, re.IGNORECASE)
     for form in (
         rf"(?P<one>[0-9]{{1,2}})(?P<sign>[./-])(?P<other>[0-9]{{1,2}})(?P=sign){YEAR}",  # 25/3/2024
         r"(?P<year>[0-9]{4})[/.年-](?P<month>[0-9]{1,2})[/.月-](?P<day>[0-9]{1,2})日?",  # 2024/3/25

@@ -408,7 +408,7 @@ def _put_in_order(table: Table, named: Container[str], bandit: bool, known: Mapp
 
 
 def _fill_down(table: Table, ids: Column) -> None:
-    """An id in merged cells holds for the rows below it, and so do columns that are empty wherever the id is."""
+    """An id in merged cells holds for the rows below it. Columns that are empty wherever the id is are read alike."""
     if not signs.in_merged_cells(ids, table):
         return
     merged = [column for column in table.columns.values() if column.gaps[ids.gaps].all() and not column.gaps.all()]

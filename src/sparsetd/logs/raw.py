@@ -30,6 +30,9 @@ SHEET_ERROR = re.compile(r"#(n/?[a-z]|\S+[!?])")  # #N/A, #NV, #DIV/0!, #¡VALOR
 MOST_CATEGORIES = 30  # a column of more texts than this would become too many columns, most of them nearly empty
 MOST_WORDS = 40  # distinct cells in which yes and no are looked for
 
+PLAIN_WIDTH = {
+    wide: wide - 0xFEE0 for wide in range(0xFF01, 0xFF5F)
+}  # "１２．５", as Japanese and Chinese forms have it
 PLAIN = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 LIMIT = re.compile(r"([<>≤≥])=?\s*(.+)")
 BLANKS = re.compile(r"(?<=[0-9])[ '’\u00a0\u202f](?=[0-9]{3}(?![0-9]))")  # what stands between groups of thousands
@@ -264,9 +267,9 @@ def _text_file(path: Path, encoding: str | None, table: Table) -> Part:
 
 
 def cell(value: Any) -> Any:
-    """None for a gap, text without the blanks around it, anything else as it is."""
+    """None for a gap, text without the blanks around it and full-width letters, anything else as it is."""
     if isinstance(value, str):
-        text = " ".join(value.strip().splitlines())
+        text = " ".join(value.translate(PLAIN_WIDTH).strip().splitlines())
         return None if text.lower() in GAPS or SHEET_ERROR.fullmatch(text.lower()) else text
     return None if is_missing(value) else value
 

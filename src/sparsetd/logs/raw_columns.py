@@ -18,10 +18,12 @@ import numpy as np
 from sparsetd.logs.checks import Array, id_text, show
 from sparsetd.logs.raw import MOST_CATEGORIES, Column, Reading, Table, counted, meaning
 from sparsetd.logs.schema import first_of, folded
+from sparsetd.logs.words import FLAGS
 
 MOST_TOLD = 10  # spellings that were joined to others
 DAY = 86_400.0
 MISSING = "missing"
+TICK = "tick"  # the kind of a column that holds one word, or nothing
 YEAR = re.compile(r"(?<![0-9])(19|20)[0-9]{2}(?![0-9])")
 NONE = -1.0  # the code of a category that is not known
 Marks = dict[str, Array]  # columns of 0 and 1 that mark some rows
@@ -98,12 +100,29 @@ def observed(column: Column, table: Table) -> tuple[dict[str, Array], dict[str, 
     if column.gaps.all() and not column.known.get("kind"):
         table.done.append(f"`{column.name}` is empty and was left out.")
         return {}, {}
+    if column.known.get("kind") == TICK or (table.missing != "refuse" and _is_ticked(column)):
+        empty = [one is None or FLAGS.get(folded(written(one))) == 0 for one in column.cells]
+        word = next((show(one) for one in column.cells if one is not None), "a word")
+        unknown = option("--fill", f"{column.name}=unknown")
+        table.done.append(
+            f"`{column.name}` says {word} or nothing: taken as 1 and 0 (if nothing is unknown, {unknown})."
+        )
+        return {column.name: 1.0 - column.spread(empty)}, {"kind": TICK}
     reading = as_read(column, table)
     made, marks, learnt = _categories(column, table) if reading.kind == "text" else _measured(column, reading, table)
     if learnt:
         learnt["marks"] = list(column.known.get("marks", marks))
         made |= {mark: marks.get(mark, np.zeros(len(column.codes))) for mark in learnt["marks"]}
     return made, learnt
+
+
+def _is_ticked(column: Column) -> bool:
+    """Say whether a column holds one word for yes, such as x, and is empty elsewhere."""
+    words = {folded(written(one)) for one in column.cells if one is not None}
+    if len(words) != 1 or not column.gaps.any() or "kind" in column.known:
+        return False
+    (word,) = words
+    return (column.reading.kind == "text" and " " not in word) or word == "1" or FLAGS.get(word) == 1
 
 
 def _measured(column: Column, reading: Reading, table: Table) -> tuple[dict[str, Array], Marks, dict[str, Any]]:
@@ -191,6 +210,9 @@ def _categories(column: Column, table: Table) -> tuple[dict[str, Array], Marks, 
     if len(categories) > MOST_CATEGORIES:
         _say_many(column, texts, table)
         return {}, {}, {}
+    if "kind" not in column.known and _may_be_dates(texts, 2):
+        _say_dates(column, f"`{name}` holds texts such as {show(texts[0])}", table)
+        return {}, {}, {}
     if len(categories) == 1 and "kind" not in column.known and not column.gaps.any():
         table.done.append(f"`{name}` is {show(texts[0])} in every row: it was left out.")
         return {}, {}, {}
@@ -211,15 +233,25 @@ def _categories(column: Column, table: Table) -> tuple[dict[str, Array], Marks, 
     return made, marks, {"kind": "text", "categories": categories, "fill": common}
 
 
+def _may_be_dates(texts: Sequence[str], least: int) -> bool:
+    """Say whether most of several texts hold a year, and at least so many numbers together with it."""
+    dated = [one for one in texts if YEAR.search(one) and len(re.findall("[0-9]+", one)) >= least]
+    return len(texts) > 2 and len(dated) > len(texts) / 2
+
+
+def _say_dates(column: Column, said: str, table: Table) -> None:
+    remedy = f"leave them out with {option('--drop', column.name)}"
+    if len(column.cells) <= MOST_CATEGORIES:
+        remedy += f", or take them as categories with {option('--text', column.name)}"
+    table.problems.append(f"{said}, which may be dates: write them as 2024-03-25 08:15, or {remedy}.")
+
+
 def _say_many(column: Column, texts: list[str], table: Table) -> None:
     """Note that a column has too many texts: it is a remark if most rows differ, and else it may be grouped."""
     said = f"`{column.name}` holds {len(texts):,} different texts (such as {show(texts[0])})"
     known = "episode" in table.roles
-    if known and sum(YEAR.search(one) is not None for one in texts) > len(texts) / 2:
-        drop = option("--drop", column.name)
-        table.problems.append(
-            f"{said}, which may be dates: write them as 2024-03-25 08:15, or leave them out with {drop}."
-        )
+    if known and _may_be_dates(texts, 1):
+        _say_dates(column, said, table)
         return
     if len(texts) > len(column.codes) / 2 and known:
         table.done.append(f"{said}: it was left out.")

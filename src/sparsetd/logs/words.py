@@ -15,5 +15,6 @@ PAIRS = [{folded(yes): 1.0, folded(no): 0.0} for yes, no in WORDS["yes_no"]]
 FLAGS = {word: value for pair in reversed(PAIRS) for word, value in pair.items()}
 TOTALS = set(map(folded, WORDS["totals"]))
 MONTHS = {name: number for number, names in enumerate(WORDS["months"], start=1) for name in names}
+WEEKDAYS: list[str] = WORDS["weekdays"]
 ROLE_NAMES: dict[str, list[str]] = WORDS["roles"]
 ENCODINGS: dict[str, list[str]] = {name: WORDS["letters"][letters] for name, letters in WORDS["encodings"].items()}
