@@ -281,7 +281,7 @@ def lazily() -> Any:
     return lazy
 
 
-def write(out: Array, at: Any, values: Array) -> None:
+def write(out: Array, at: Any, values: Any) -> None:
     """out[..., at] = values, for a slice or the names of features."""
     for whole, part in zip(np.atleast_2d(out), np.atleast_2d(values), strict=True):
         if isinstance(at, slice):
