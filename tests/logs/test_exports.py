@@ -213,6 +213,21 @@ def test_full_width_digits_are_digits() -> None:
     assert made.columns["obs_CRP"].tolist() == [12.5, 3, 4.5]
 
 
+@pytest.mark.parametrize("everywhere", [False, True])
+def test_an_outcome_that_is_only_ticked_says_what_an_empty_cell_is_worth(everywhere: bool) -> None:
+    """Rows without a tick are survivors: to leave them out would leave the dead alone."""
+    tick = ["x" if everywhere else None, "x", None, None]
+    raw = {"patient": list("aabb"), "visit": [1, 2, 1, 2], "x": [1, 2, 3, 4], "died": tick}
+    with pytest.raises(MessyLog, match="say what each word is worth with --reward 'died: x=…, empty=…'"):
+        prepare(raw, time="visit", reward="died")
+    if not everywhere:
+        with pytest.raises(MessyLog, match="what an empty cell is worth with --reward 'died: x=0, empty=…'"):
+            prepare(raw, time="visit", reward="died: x=0")
+    made = prepare(raw, time="visit", reward="died: x=0, empty=1")
+    assert made.columns["reward"].tolist() == [0, 0, 0, 1]
+    assert made.columns["terminated"].tolist() == [False, True, False, True]
+
+
 def test_ids_in_two_spellings_are_one_patient() -> None:
     raw = {"patient": ["P01", "p01 ", "P01", "P02", "p02", "P03"], "x": [1, 2, 3, 4, 5, 6], "reward": [1] * 6}
     made = prepare(raw, ends="last-row")

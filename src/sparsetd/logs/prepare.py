@@ -32,6 +32,8 @@ MISSING = ("carry", "median", "mark", "refuse")
 Ends = Literal["last-row", "cut"]
 ROLES = {"time" if role == "step" else role: aliases for role, aliases in ALIASES.items()} | {"clock": ()}
 DOSES = ("mg", "g", "µg", "mcg", "ml", "ie", "iu", "ui")  # units of what is given rather than measured
+EMPTY = "empty"  # says what an empty cell is worth where an outcome is only ticked
+MOST_WORTH = 5  # words of an outcome that are written out
 LEAST_EPISODES = 5  # of which an outcome of 0 and 1 can be told from what each row earned
 MIX = np.uint64(0x9E3779B97F4A7C15)  # an odd number that spreads codes over 64 bits
 
@@ -500,6 +502,9 @@ def _reward(table: Table, column: Column) -> Array:
     values, gaps, last = column.spread(_worth(table, column)), column.gaps, table.last
     several = "episode" in table.roles and not last.all()
     only_at_ends = several and bool(gaps.any() and gaps[~last].all())
+    if EMPTY in table.worth:
+        filled = gaps & (last | (not only_at_ends))
+        values[filled], gaps = table.worth[EMPTY], gaps & ~filled
     if np.isnan(values[~gaps]).any():
         table.has_outcome = only_at_ends
         return np.zeros(len(values))
@@ -520,6 +525,8 @@ def _reward(table: Table, column: Column) -> Array:
     if gaps.any():
         at = " at the end of an episode" if table.has_outcome else ""
         remedy = "fill it in" + ("" if at else ", or, if it is an outcome, name the time with --column time=NAME")
+        if at and len(column.cells) <= MOST_WORTH:
+            remedy = f"say what an empty cell is worth with {_worth_of_words(column, {**table.worth, EMPTY: None})}"
         table.problem(f"`{column.name}`, the reward, is missing{at}", gaps, remedy)
     return np.nan_to_num(values)
 
@@ -683,13 +690,14 @@ def _say_unnamed(table: Table, likely: Mapping[str, Sequence[Column]]) -> None:
             (table.problems or table.done).append(told)
 
 
-def _worth_of_words(column: Column, worth: Mapping[Any, float]) -> str:
+def _worth_of_words(column: Column, worth: Mapping[Any, float | None]) -> str:
     """The option that says what each word of an outcome is worth, as far as that is known."""
-    words = [(one, word) for one, word in zip(column.cells, _words(column), strict=True) if word is not None][:5]
-    pairs = ", ".join(
-        f"{raw_columns.written(one)}={worth[word]:g}" if word in worth else f"{one}=…" for one, word in words
-    )
-    return option("--reward", f"{column.name}: {pairs}")
+    cells = [one for one in column.cells if one is not None][:MOST_WORTH]
+    if len(cells) == 1 or EMPTY in worth:
+        cells.append(EMPTY)
+    known = {word: f"{value:g}" for word, value in worth.items() if value is not None}
+    pairs = (f"{raw_columns.written(one)}={known.get(folded(raw_columns.written(one)), '…')}" for one in cells)
+    return option("--reward", f"{column.name}: {', '.join(pairs)}")
 
 
 def _words(column: Column) -> list[str | None]:
