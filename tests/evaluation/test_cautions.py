@@ -68,6 +68,15 @@ def long_walk():
     return replace(log, terminated=log.truncated | early, truncated=np.zeros(len(log), bool))[keep]
 
 
+def without_survivors():
+    """A coin ends episodes of at most 4 rows; of those that go on the last row was left out without a successor."""
+    log = linear_walk(3, 120, cut_after=4)
+    age, ends = np.arange(len(log)) % 4, np.random.default_rng(3).random(len(log)) < 0.15
+    over = np.array([ends[i - a : i].any() for i, a in enumerate(age)])
+    goes_on = ~np.append(ends[1:], False)
+    return replace(log, terminated=ends, truncated=(age == 2) & ~ends & goes_on)[~over & ((age < 3) | ends)]
+
+
 def never_ends():
     """With γ = 1 a target that never takes what ends an episode earns rewards for ever."""
     return replace(LOG, target_prob=np.where(LOG.terminated, 0.0, LOG.target_prob))
@@ -126,6 +135,7 @@ CASES = {
     "large_ratio": ("note", lambda: with_ratio(np.where(np.arange(N) == 7, 150.0, 1.0)), {}),
     "behavior_misfit": ("red", lambda: replace(LOG, reward=10.0 * FIRST), {}),
     "timeouts_marked_as_terminals": ("red", long_walk, {}),
+    "ends_without_survivors": ("red", without_survivors, {}),
     "successors_after_a_reset": ("amber", reset_successors, {}),
     "broken_chains": ("amber", lambda: only(np.flatnonzero((np.arange(N) % 10 != 4) | LOG.terminated)), {}),
     "first_rewards_are_zero": ("amber", lambda: shifted(1), {}),
@@ -163,6 +173,8 @@ def test_a_caution_is_given_where_it_should_be(code):
         ("extrapolation", lambda: one_step(X, X, np.ones(len(X))), {"gamma": 0.5}),
         ("behavior_misfit", lambda: with_columns(replace(LOG, reward=10.0 * FIRST), FIRST, 0.0 * FIRST), {}),
         ("timeouts_marked_as_terminals", lambda: linear_walk(3, 80, cut_after=8), {}),
+        ("ends_without_survivors", long_walk, {}),
+        ("ends_without_survivors", lambda: linear_walk(4, 60, cut_after=6), {}),
         ("successors_after_a_reset", lambda: linear_walk(4, 60, cut_after=6), {}),
     ],
 )

@@ -375,6 +375,12 @@ def timeouts_marked_as_terminals(e: Evidence) -> Finding:
 
 
 @rule
+def ends_without_survivors(e: Evidence) -> Finding:
+    """At a time limit ends count, and going on does not."""
+    return None if (found := _suspected(e, suspicions.ends_without_survivors)) is None else ("red", found[1])
+
+
+@rule
 def one_record(e: Evidence) -> Finding:
     """The log is one long record, cut into blocks."""
     return "note" if e.blocks else None

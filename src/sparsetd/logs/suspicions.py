@@ -25,6 +25,7 @@ Facts = dict[str, Any] | None
 Check = Callable[[Transitions], Facts]
 WORDS: dict[str, str] = tomllib.loads(files("sparsetd.logs").joinpath("suspicions.toml").read_text("utf-8"))
 FEW = 0.05  # a share of rows or episodes below this is taken as chance
+SEVERAL = 0.1  # share of the ends from which it matters that those of a time limit count and survivors do not
 COPIED = 0.02  # copies are reported if more than this share of the episodes are copies
 BLOCK = 4_096  # rows that are compared at a time
 TIMES = re.compile(rf"\b({'|'.join(ROLE_NAMES['time'])}|visit|step)\b")
@@ -45,6 +46,16 @@ def timeouts_marked_as_terminals(t: Transitions) -> Facts:
         return None
     others = f"{int(t.truncated.sum())} rows are truncated" if t.truncated.any() else "none is truncated"
     return {"count": count, "n": len(length), "longest": longest, "others": others}
+
+
+def ends_without_survivors(t: Transitions) -> Facts:
+    """At a time limit the rows that ended are there; those that went on are not, because their successor is unknown."""
+    bounds = t._bounds()
+    length, ended = np.diff(bounds), t.terminated[bounds[1:] - 1]
+    limit = int(length.max(where=~ended, initial=0)) + 1
+    count, n_cut = int((length[ended] == limit).sum()), int((length[~ended] == limit - 1).sum())
+    seldom = count < max(3, SEVERAL * ended.sum()) or count > n_cut
+    return None if seldom or length.max() > limit else {"count": count, "n": int(ended.sum()), "limit": limit}
 
 
 def successors_after_a_reset(t: Transitions) -> Facts:
@@ -280,7 +291,13 @@ def ids_that_repeat(t: Transitions) -> Facts:
     return None
 
 
-EPISODES: tuple[Check, ...] = (one_endless_episode, timeouts_marked_as_terminals, repeated_episodes, ids_that_repeat)
+EPISODES: tuple[Check, ...] = (
+    one_endless_episode,
+    timeouts_marked_as_terminals,
+    ends_without_survivors,
+    repeated_episodes,
+    ids_that_repeat,
+)
 CHAINS: tuple[Check, ...] = (successors_after_a_reset, broken_chains, repeated_rows)
 REWARDS: tuple[Check, ...] = (first_rewards_are_zero, rewards_fit_a_neighbour)
 RATIOS: tuple[Check, ...] = (ratios_off_one, no_ratio, few_large_ratios, impossible_propensities)
