@@ -8,8 +8,8 @@ stand in `__init__.pyi`. Everything else is imported from its package: `from spa
 
 from __future__ import annotations
 
-from sparsetd._tools.lazy_names import homes_in, lazily
+from sparsetd._tools.lazy_names import lazily
 
 __version__ = "0.3.0"
 
-__getattr__, __dir__, __all__ = lazily(__name__, homes_in(__file__))
+__getattr__, __dir__, __all__ = lazily(__name__, __file__)

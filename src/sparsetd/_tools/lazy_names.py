@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
 
-def lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """Return `__getattr__`, `__dir__` and `__all__` of a package.
+def lazily(package: str, init: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """Return `__getattr__`, `__dir__` and `__all__` of a package, from the stub beside its `__init__.py`.
 
-    `homes` gives the public names in each of its modules; those under "" are the modules themselves. A name must differ
-    from its module's, or importing the module overwrites it.
+    The stub imports every public name, for type checkers, from the module that has it or as a module. A name must
+    differ from its module's, or importing the module overwrites it.
     """
-    home_of = {name: home for home, names in homes.items() for name in names.split()}
-    refuse = refusing(package)
+    stub = Path(init).with_suffix(".pyi").read_text("utf-8")
+    found = re.findall(rf"^from {package}\.?(\S*) import (\w+) as \w+$", stub, re.MULTILINE)
+    home_of, refuse = {name: home for home, name in found}, refusing(package)
 
     def load(name: str) -> Any:
         if name not in home_of:
@@ -28,15 +29,6 @@ def lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any]
         return value
 
     return load, lambda: sorted(home_of), sorted(home_of)
-
-
-def homes_in(init: str) -> dict[str, str]:
-    """The modules of a package with the names that its stub, beside `__init__.py`, takes from them."""
-    stub = Path(init).with_suffix(".pyi").read_text("utf-8")
-    homes: dict[str, str] = {}
-    for module, name in re.findall(r"^from sparsetd\.?(\S*) import (\w+) as \w+$", stub, re.MULTILINE):
-        homes[module] = f"{homes.get(module, '')} {name}"
-    return homes
 
 
 def refusing(package: str) -> Callable[[str], NoReturn]:

@@ -10,20 +10,6 @@ units     one scale for all columns, and the metric of C
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from sparsetd._tools.lazy_names import lazily
 
-if TYPE_CHECKING:
-    from sparsetd.solvers.saddle.problem import *
-    from sparsetd.solvers.saddle.solver import *
-    from sparsetd.solvers.saddle.units import *
-
-__getattr__, __dir__, __all__ = lazily(
-    __name__,
-    {
-        "problem": "RMSPBE FitNorm Point Problem Terms without_w",
-        "solver": "SUPPORT_TOLERANCE Family Saddle rho_grid solve",
-        "units": "Units inverse_root whitened",
-    },
-)
+__getattr__, __dir__, __all__ = lazily(__name__, __file__)

@@ -1,0 +1,33 @@
+"""What type checkers see of `sparsetd.estimators`, and where its public names are found when they are first used."""
+
+from sparsetd.estimators.base import BaseTD as BaseTD
+from sparsetd.estimators.base import DivergenceWarning as DivergenceWarning
+from sparsetd.estimators.fit_stream import fit_stream as fit_stream
+from sparsetd.estimators.linear_td import LinearTD as LinearTD
+from sparsetd.estimators.lstd import LARSTD as LARSTD
+from sparsetd.estimators.lstd import LCPTD as LCPTD
+from sparsetd.estimators.lstd import LSTD as LSTD
+from sparsetd.estimators.lstd import LSTDL1 as LSTDL1
+from sparsetd.estimators.lstd import OMPTD as OMPTD
+from sparsetd.estimators.lstd import RALP as RALP
+from sparsetd.estimators.lstd import DantzigLSTD as DantzigLSTD
+from sparsetd.estimators.rotd import RDATD as RDATD
+from sparsetd.estimators.rotd import ROGQ as ROGQ
+from sparsetd.estimators.rotd import ROTD as ROTD
+from sparsetd.estimators.rotd import ROTDLasso as ROTDLasso
+from sparsetd.estimators.scorer import TDScorer as TDScorer
+from sparsetd.estimators.sparse_td import SparseTD as SparseTD
+from sparsetd.estimators.td import ETD as ETD
+from sparsetd.estimators.td import GQ as GQ
+from sparsetd.estimators.td import GTD as GTD
+from sparsetd.estimators.td import GTD2 as GTD2
+from sparsetd.estimators.td import GTD2MP as GTD2MP
+from sparsetd.estimators.td import HTD as HTD
+from sparsetd.estimators.td import L1TD as L1TD
+from sparsetd.estimators.td import PFGTD as PFGTD
+from sparsetd.estimators.td import TD as TD
+from sparsetd.estimators.td import TDC as TDC
+from sparsetd.estimators.td import TDCMP as TDCMP
+from sparsetd.estimators.td import TDRC as TDRC
+from sparsetd.estimators.td import MirrorDescentTD as MirrorDescentTD
+from sparsetd.estimators.value_function import ValueFunction as ValueFunction
