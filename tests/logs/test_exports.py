@@ -228,6 +228,17 @@ def test_an_outcome_that_is_only_ticked_says_what_an_empty_cell_is_worth(everywh
     assert made.columns["terminated"].tolist() == [False, True, False, True]
 
 
+def test_columns_of_one_name_are_told_apart_and_said(tmp_path: Path) -> None:
+    """A query that joins two tables gives such columns; in a log, where roles go by names, they are refused."""
+    head = [*HEAD[:4], "CRP", *HEAD[4:]]
+    visits = [[*row[:4], f"{i},5", *row[4:]] for i, row in enumerate(VISITS)]
+    made = prepare(written(tmp_path / "visits.csv", head, *visits), **ROLES)
+    assert made.transitions.names == ("Wiek", "CRP", "CRP (2)")
+    said(made.notes, "Names that stand twice in it became `CRP (2)`.")
+    with pytest.raises(ValueError, match="`CRP` names two columns"):
+        read(tmp_path / "visits.csv")
+
+
 def test_ids_in_two_spellings_are_one_patient() -> None:
     raw = {"patient": ["P01", "p01 ", "P01", "P02", "p02", "P03"], "x": [1, 2, 3, 4, 5, 6], "reward": [1] * 6}
     made = prepare(raw, ends="last-row")

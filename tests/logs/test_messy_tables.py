@@ -135,7 +135,7 @@ def test_separators_at_the_end_of_lines_make_no_column(tmp_path: Path) -> None:
         (b"", "is empty"),
         (b"\r\n  \n", "is empty"),
         (b"a;b;reward\n", "has a header but no rows"),
-        (b"a;a\n1;2\n", "names two columns"),
+        (b"a;a;a (2)\n1;2;3\n", "names two columns"),
         (b'a;"b\n1;2\n', "is not a valid CSV file"),
         (b"a;b\n1;2;3\n", "Not all rows have the 2 fields of the header, 1 do not"),
     ],

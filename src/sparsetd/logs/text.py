@@ -12,6 +12,7 @@ import csv
 import io
 import json
 import re
+from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -105,12 +106,16 @@ class Csv:
 
     def __init__(self, path: Path, encoding: str | None = None, *, whole: bool = False) -> None:
         self.path = path
+        self.names: list[str] = []
         self.texts: Sequence[str] = ()
         self.kinds: dict[str, Any] = {}
         with path.open("rb") as file:
             data = file.read(-1 if whole else MAX_LINE)
         self.codec, self.encoding = encoding_of(data, encoding, complete=len(data) == path.stat().st_size)
         self._read_header(next(self._pieces(MAX_LINE), b""))
+        named, self.names = self.names, _told_apart(self.names) if whole else self.names
+        self.renamed = [name for name, one in zip(self.names, named, strict=True) if name != one]
+        check_names(self.names)
 
     def _read_header(self, data: bytes) -> None:
         """Find the names and the separator in the first line that is no title, and where the rows begin."""
@@ -126,14 +131,15 @@ class Csv:
             raise _invalid(self.path, error) from None
         self.begin, self.n_head, self.separator = head.end, head.number, head.separator
         self.names = [" ".join(name.split()) or f"Unnamed: {j}" for j, name in enumerate(names)]  # as pandas calls it
-        check_names(self.names)
 
     @property
     def said(self) -> str:
         """The way in which the file was read, in words."""
         header = f" Its header is row {self.n_head}." if self.n_head > 1 else ""
         separated = f"its columns separated by {SEPARATORS[self.separator]}"
-        return f"{self.path.name} was read as {self.encoding}, {separated}.{header}"
+        names = ", ".join(f"`{name}`" for name in self.renamed)
+        renamed = f" Names that stand twice in it became {names}." if names else ""
+        return f"{self.path.name} was read as {self.encoding}, {separated}.{header}{renamed}"
 
     def cells(self) -> tuple[Any, Array, list[int]]:
         """All cells as dictionaries of text, and the numbers of their rows and of the rows with more or fewer fields.
@@ -270,6 +276,16 @@ class Csv:
         if pa.types.is_binary(column.type):
             raise _not_utf8(self.path, "a column")
         return _parsed(column)
+
+
+def _told_apart(names: Sequence[str]) -> list[str]:
+    """Names of which none stands twice: the second column that is called CRP is "CRP (2)"."""
+    times: Counter[str] = Counter()
+    apart = []
+    for name in names:
+        times[name] += 1
+        apart.append(name if times[name] == 1 else f"{name} ({times[name]})")
+    return apart
 
 
 def _without_end(record: list[str], least: int) -> list[str]:
