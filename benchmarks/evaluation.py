@@ -87,7 +87,9 @@ def rmse(values: list[float]) -> float:
 
 def summary(rows: list[dict[str, Any]], bound: float, noise: int) -> dict[str, Any]:
     errors = [row["error"] for row in rows]
-    names = [key.removeprefix("error ") for key in rows[0] if key.startswith("error ")]
+    # An estimate that rests on the features that matter has another name where the value is curved.
+    names = dict.fromkeys(key.removeprefix("error ") for row in rows for key in row if key.startswith("error "))
+    having = {name: [row for row in rows if f"error {name}" in row] for name in names}
     out = {
         "seeds": len(rows),
         "noise": noise,
@@ -99,8 +101,10 @@ def summary(rows: list[dict[str, Any]], bound: float, noise: int) -> dict[str, A
         "width": float(np.mean([row["width"] for row in rows])),
         "features": float(np.mean([row["kept"] for row in rows])),
         "cpu_seconds": float(np.median([row["cpu"] for row in rows])),
-        "rmse_others": {name: rmse([row[f"error {name}"] for row in rows]) for name in names},
-        "coverage_others": {name: float(np.mean([row[f"covered {name}"] for row in rows])) for name in names},
+        "rmse_others": {name: rmse([row[f"error {name}"] for row in some]) for name, some in having.items()},
+        "coverage_others": {
+            name: float(np.mean([row[f"covered {name}"] for row in some])) for name, some in having.items()
+        },
     }
     if noise:
         out["noise_dropped"] = 1 - float(np.mean([row["noise_kept"] for row in rows])) / noise
