@@ -25,7 +25,7 @@ def sums(curve: float, n_groups: int = 20, n: int = 100, seed: int = 0) -> tuple
 
 def test_the_loss_is_the_sum_over_pairs_of_groups_of_a_fold() -> None:
     groups, penalised, pieces = sums(0.4)
-    found = losses(groups, lambda *sums: ridged(*sums, penalised, np.arange(4), 0.1)[:, None])[..., 0]
+    found = losses(groups, lambda *sums: ridged(*sums, penalised, 0.1)[:, None])[..., 0]
     C = groups.C / 2000
     metric = np.linalg.inv(C + CRITIC * np.diag(np.diag(C)))
     for k in range(5):
@@ -46,7 +46,7 @@ def test_a_curve_is_used_and_a_straight_line_is_left_alone() -> None:
 def test_an_infinite_ridge_is_the_fit_without_the_penalised_functions() -> None:
     groups, penalised, _ = sums(0.5)
     A, b = groups.A.sum(axis=0), groups.b.sum(axis=0)
-    theta = ridged(A, b, 2000.0, penalised, np.arange(4), LAMBDAS[0])
+    theta = ridged(A, b, 2000.0, penalised, LAMBDAS[0])
     np.testing.assert_allclose(
         theta[[0, 1, 3]], np.linalg.solve(A[np.ix_([0, 1, 3], [0, 1, 3])], b[[0, 1, 3]]), rtol=1e-6
     )
@@ -67,9 +67,9 @@ def test_copies_share_their_weight_and_what_the_rows_leave_open_stays_small() ->
     x = rng.normal(size=500)
     phi = np.column_stack([x, x, np.ones(500)])
     free = np.zeros(3, dtype=bool)
-    theta = ridged(phi.T @ phi, phi.T @ (2 * x + 1), 500.0, free, np.arange(3), np.inf)
+    theta = ridged(phi.T @ phi, phi.T @ (2 * x + 1), 500.0, free, np.inf)
     np.testing.assert_allclose(theta, [1.0, 1.0, 1.0], rtol=1e-6)
-    never_left = ridged(np.diag([500.0, 0.0]), np.array([500.0, 250.0]), 500.0, free[:2], np.arange(2), np.inf)
+    never_left = ridged(np.diag([500.0, 0.0]), np.array([500.0, 250.0]), 500.0, free[:2], np.inf)
     np.testing.assert_allclose(never_left, [1.0, 0.0], atol=1e-6)
 
 

@@ -128,10 +128,10 @@ def _settled(moments: Moments, groups: shrinkage.Groups, penalised: Array) -> tu
 
 def _fitted(moments: Moments, groups: shrinkage.Groups, penalised: Array, lam: float) -> tuple[float, float]:
     """The value at this λ, and its standard error over groups of episodes."""
-    every, (A, b, n) = np.arange(len(penalised)), groups.without()
+    A, b, n = groups.without()
     start, episodes = moments.start.sum(axis=0), moments.n_episodes.sum()
-    theta = ridged(A, b, n, penalised, every, lam)
-    value, dual = float(start @ theta / episodes), ridged(A.T, start, n, penalised, every, lam) / episodes
+    theta = ridged(A, b, n, penalised, lam)
+    value, dual = float(start @ theta / episodes), ridged(A.T, start, n, penalised, lam) / episodes
     held = 0.0 if np.isinf(lam) else lam * (dual * penalised) @ theta
     first = (moments.start @ theta - moments.n_episodes * value) / episodes
     moved = first + (groups.b - groups.A @ theta) @ dual - groups.n_rows * held
@@ -344,12 +344,13 @@ def columns_of(log: Opened, basis: Basis, level: float) -> tuple[Column, ...]:
     if built is None or made is None:
         return ()
     lam, groups, penalised = built.lams[0], built.groups, built.penalised
-    every, whole = np.arange(len(penalised)), groups.without()
-    theta = ridged(*whole, penalised, every, lam)
+    whole = groups.without()
+    theta = ridged(*whole, penalised, lam)
     parts = [np.append(made.owners_[:, j], False) for j in range(built.n_raw)]
     spread = [theta[own] @ (groups.C[np.ix_(own, own)] / whole[2]) @ theta[own] for own in parts]
     shown = np.argsort(-np.array(spread), kind="stable")[:MAX_COLUMNS]
-    out = [every < 0, every < every[-1], *(parts[j] for j in shown)]  # nothing, all but the constant, and each column
+    not_constant = np.arange(len(penalised)) < len(penalised) - 1
+    out = [np.zeros_like(not_constant), not_constant, *(parts[j] for j in shown)]
 
     def fits(A: Array, b: Array, n_rows: float) -> Array:
         return np.stack(ridged_without(A, b, n_rows, penalised, lam, out), axis=1)
@@ -375,8 +376,8 @@ def _with_error(
 ) -> WithError:
     """θᵀψ of rows and half of their intervals, by leaving out groups of episodes."""
     A, b, n = groups.without()
-    every, sums = np.arange(len(b)), zip(groups.A, groups.b, groups.n_rows, strict=True)
-    fits = [ridged(A - own, b - earned, n - rows, penalised, every, lam) for own, earned, rows in sums]
+    sums = zip(groups.A, groups.b, groups.n_rows, strict=True)
+    fits = [ridged(A - own, b - earned, n - rows, penalised, lam) for own, earned, rows in sums]
     others, m = (np.stack(fits) / scale).T, len(fits)
     reach = student.ppf(0.5 + level / 2, m - 1) * np.sqrt((m - 1) / m)
 

@@ -102,12 +102,12 @@ def losses(groups: Groups, fits: Callable[[Array, Array, float], Array], drawn: 
     return np.stack(by_fold, axis=1)
 
 
-def ridged(A: Array, b: Array, n_rows: float, penalised: Array, columns: Array, lam: float) -> Array:
-    """θ on some columns, 0 on the others; λ = ∞ leaves out what is penalised.
+def ridged(A: Array, b: Array, n_rows: float, penalised: Array, lam: float) -> Array:
+    """θ, which is 0 on what is penalised where λ = ∞.
 
     A trace of a ridge on every column lets copies share their weight.
     """
-    free, system = _system(A, n_rows, penalised, columns, lam)
+    free, system = _system(A, n_rows, penalised, lam)
     right, theta = b[free] / n_rows, np.zeros(len(b))
     found = _solved(system, right)
     # Where columns are nearly copies, rounding would decide their weights; what the rows leave open stays at 0.
@@ -122,15 +122,16 @@ def ridged_without(
 
     θ₋J = θ − P_J P_JJ⁻¹ θ_J
     """
-    every = np.arange(len(b))
-    free, system = _system(A, n_rows, penalised, every, lam)
-    P, whole = _solved(system, np.eye(len(free))), ridged(A, b, n_rows, penalised, every, lam)
+    free, system = _system(A, n_rows, penalised, lam)
+    P, whole = _solved(system, np.eye(len(free))), ridged(A, b, n_rows, penalised, lam)
     found = []
     for mask in out:
         J, theta = np.flatnonzero(mask[free]), whole.copy()
         less = whole[free[J]] if P is None or not len(J) else _solved(P[np.ix_(J, J)], whole[free[J]])
         if P is None or less is None:
-            theta = ridged(A, b, n_rows, penalised, every[~mask], lam)
+            kept = ~mask
+            theta[mask] = 0.0
+            theta[kept] = ridged(A[np.ix_(kept, kept)], b[kept], n_rows, penalised[kept], lam)
         else:
             theta[free] -= P[:, J] @ less
             theta[free[J]] = 0.0
@@ -138,9 +139,9 @@ def ridged_without(
     return found
 
 
-def _system(A: Array, n_rows: float, penalised: Array, columns: Array, lam: float) -> tuple[Array, Array]:
+def _system(A: Array, n_rows: float, penalised: Array, lam: float) -> tuple[Array, Array]:
     """The columns that are used at this λ, and their system."""
-    free = columns[~penalised[columns]] if np.isinf(lam) else columns
+    free = np.flatnonzero(~penalised | (lam < np.inf))
     system = (A if len(free) == len(A) else A[np.ix_(free, free)]) / n_rows
     system.flat[:: len(free) + 1] += SINGULAR if np.isinf(lam) else np.where(penalised[free], lam, SINGULAR)
     return free, system
@@ -155,10 +156,9 @@ def _solved(system: Array, right: Array) -> Array | None:
 
 def shrunk(groups: Groups, penalised: Array) -> tuple[float, Array]:
     """The λ with the least held-out loss, and the share of resampled logs that would choose each of `LAMBDAS`."""
-    every = np.arange(len(penalised))
 
     def fits(A: Array, b: Array, n_rows: float) -> Array:
-        return np.stack([ridged(A, b, n_rows, penalised, every, lam) for lam in LAMBDAS], axis=1)
+        return np.stack([ridged(A, b, n_rows, penalised, lam) for lam in LAMBDAS], axis=1)
 
     found = losses(groups, fits, DRAWS).sum(axis=1)
     near = found <= found.min(axis=0) + ROUNDING * np.abs(found).max()
