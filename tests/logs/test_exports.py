@@ -167,6 +167,7 @@ def test_a_few_ids_that_are_missing_are_no_merged_cells() -> None:
         (["3 mrt 2024", "3 apr 2024", "3 des 2024"], [0, 31 * 24, 275 * 24]),
         (["maandag 3 maart 2024", "di 4 mrt. 2024", "Mi., 05.03.2024"], [0, 24, 48]),
         (["Sunday, March 3, 2024", "Mon, 4 Mar 2024 10:00:00", "Tue 2024-03-05"], [0, 34, 48]),
+        (["02.03.2024 08:00", "02.03.2024 24:00", "3/3/2024 1:00"], [0, 16, 17]),
         (["12 марта 2024", "13 мар 2024", "12 апреля 2024"], [0, 24, 31 * 24]),
         (["2024-03-12 08:15:00 UTC", "2024-03-12 09:15:00 UTC", "2024-03-12 10:15 UTC"], [0, 1, 2]),
     ],
@@ -237,6 +238,19 @@ def test_columns_of_one_name_are_told_apart_and_said(tmp_path: Path) -> None:
     said(made.notes, "Names that stand twice in it became `CRP (2)`.")
     with pytest.raises(ValueError, match="`CRP` names two columns"):
         read(tmp_path / "visits.csv")
+
+
+def test_a_blank_before_a_unit_makes_no_other_drug() -> None:
+    cells = ["Metformin 500 mg", "metformin 500mg", "none", "Metformin 500 mg"]
+    made = prepare({"drug": cells, "x": [1, 2, 3, 4], "reward": [0, 1, 0, 1]}, action="drug", bandit=True)
+    assert made.action_names == ("Metformin 500 mg", "none")
+
+
+def test_a_time_in_words_can_be_left_to_the_order_of_the_rows() -> None:
+    raw = {"patient": list("aabb"), "visit": ["week 0", "week 4"] * 2, "x": [1, 2, 3, 4], "reward": [0, 1, 0, 1]}
+    with pytest.raises(MessyLog, match="or keep the rows as they stand with --column time=none"):
+        prepare(raw, ends="cut", time="visit")
+    assert prepare(raw, ends="cut", time=None).transitions.n_episodes == 2
 
 
 def test_ids_in_two_spellings_are_one_patient() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Any
 
 from sparsetd.logs.schema import folded
@@ -42,11 +42,11 @@ def moment(entry: Any, day_first: bool) -> datetime:
     if not isinstance(entry, str) or entry.isdecimal():
         raise TypeError("no date")
     found = next(filter(None, (form.fullmatch(entry) for form in FORMS)), None)
-    return datetime.fromisoformat(entry if found is None else _iso(found.groupdict(), day_first))
+    return datetime.fromisoformat(entry) if found is None else _of_parts(found.groupdict(), day_first)
 
 
-def _iso(part: dict[str, Any], day_first: bool) -> str:
-    """The form of ISO 8601 for the parts of a date."""
+def _of_parts(part: dict[str, Any], day_first: bool) -> datetime:
+    """The time that the parts of a date say, by way of ISO 8601; 24:00 is the end of the day."""
     if "one" in part:
         day, month = map(int, (part["one"], part["other"])[:: 1 if day_first else -1])
     else:
@@ -55,9 +55,11 @@ def _iso(part: dict[str, Any], day_first: bool) -> str:
     year += 0 if year > 99 else 1900 if year > 68 else 2000  # as POSIX reads 69
     if part["half"]:
         hour = hour % 12 + 12 * (part["half"].lower() == "p")
+    ends_day = hour == 24 and not int(part["minute"] or 0)
+    hour -= 24 * ends_day
     zone = (part["zone"] or "").upper()
     clock = f"{hour:02}:{part['minute'] or '00'}:{part['second'] or '00'}{'Z' if zone in ('UTC', 'GMT') else zone}"
-    return f"{year:04}-{month:02}-{day:02}T{clock}"
+    return datetime.fromisoformat(f"{year:04}-{month:02}-{day:02}T{clock}") + timedelta(days=ends_day)
 
 
 def _month(name: str) -> int:

@@ -395,7 +395,9 @@ def _put_in_order(table: Table, named: Container[str], bandit: bool, known: Mapp
     reading = raw_columns.as_read(column, table)
     times = column.spread(reading.values)
     if reading.kind not in ("time", "number") or (np.isnan(times).any() and not reading.bad):
-        table.problem(f"`{name}`, the time, is no number and no date", np.isnan(times), "correct it")
+        in_words = "correct it, or keep the rows as they stand with --column time=none"
+        remedy = in_words if np.isnan(times).all() else "correct it"
+        table.problem(f"`{name}`, the time, is no number and no date", np.isnan(times), remedy)
     if reading.kind == "time" and not (times % raw_columns.DAY).any() and not known:
         clocks = [other.name for other in table.free if signs.seconds_of_day(other) is not None]
         table.roles |= {"clock": clocks[0]} if len(clocks) == 1 and "clock" not in named else {}

@@ -279,7 +279,7 @@ class Csv:
 
 
 def _told_apart(names: Sequence[str]) -> list[str]:
-    """Names of which none stands twice: the second column that is called CRP is "CRP (2)"."""
+    """The names, each only once: the second column that is called CRP is "CRP (2)"."""
     times: Counter[str] = Counter()
     apart = []
     for name in names:
