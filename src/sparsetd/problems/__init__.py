@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from sparsetd._tools.lazy_names import refusing
-from sparsetd.problems.finite import FiniteMDP
-from sparsetd.problems.worlds import boyan_chain, random_mdp, random_walk, star, with_noise_features
+from sparsetd._tools.lazy_names import lazily
 
-__all__ = ["FiniteMDP", "boyan_chain", "random_mdp", "random_walk", "star", "with_noise_features"]
-
-__getattr__ = refusing(__name__)
+__getattr__, __dir__, __all__ = lazily(__name__, __file__)

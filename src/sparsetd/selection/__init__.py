@@ -2,20 +2,6 @@
 
 from __future__ import annotations
 
-from sparsetd.selection.intervals import Interval, Summary, summary, value_interval
-from sparsetd.selection.path import SparsePath, rho_max, sparse_td_path
-from sparsetd.selection.sparse_td_select import SparseTDSelect
-from sparsetd.selection.stability import StabilitySelection, stability_selection
+from sparsetd._tools.lazy_names import lazily
 
-__all__ = [
-    "Interval",
-    "SparsePath",
-    "SparseTDSelect",
-    "StabilitySelection",
-    "Summary",
-    "rho_max",
-    "sparse_td_path",
-    "stability_selection",
-    "summary",
-    "value_interval",
-]
+__getattr__, __dir__, __all__ = lazily(__name__, __file__)
