@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from sparsetd.control import Episode, Rule, Step, online
-from sparsetd.control.online import Behavior
+from sparsetd.control.acting import Behavior
 from sparsetd.system import Array, Batch
 
 SOFTMAX = Rule(temperature=1.0)

@@ -16,9 +16,8 @@ from reproduction.cuda.mountain_car import rewards
 from reproduction.experiment import Experiment, Row, Unit
 from reproduction.mountain_car_verdicts import plot, summarize
 from reproduction.settings import Settings, assumed, cited, paper
-from sparsetd.control import GreedyGQ, GreedyROGQ, Rule, online, policy_iteration
+from sparsetd.control import GreedyGQ, GreedyROGQ, LinearValues, Rule, online, policy_iteration
 from sparsetd.control.policies import ValuePolicy
-from sparsetd.control.policy_iteration import LinearValues
 from sparsetd.estimators import LARSTD, LSTD, ROTD, TD, TDC
 from sparsetd.features import RBFGrid
 from sparsetd.logs import Transitions

@@ -20,8 +20,7 @@ from reproduction.document import Grid
 from reproduction.experiment import Experiment, Figure, Row, Summary, Unit
 from reproduction.settings import Settings, assumed, cited
 from reproduction.triple_link_verdicts import permutation_test
-from sparsetd.control import GreedyGQ, Rule, ValuePolicy, online, rollout
-from sparsetd.control.policy_iteration import LinearValues
+from sparsetd.control import GreedyGQ, LinearValues, Rule, ValuePolicy, online, rollout
 from sparsetd.estimators import TDC
 from sparsetd.features import TileCoding
 from sparsetd.logs import Policy

@@ -24,8 +24,7 @@ from reproduction.mountain_car import learn_online, rollout
 from reproduction.mountain_car_verdicts import AXES, METHODS, plot_atlas, summarize_atlas
 from reproduction.settings import Settings, assumed, cited, paper
 from sparsetd import operators
-from sparsetd.control import Rule, ValuePolicy, policy_iteration
-from sparsetd.control.policy_iteration import LinearValues
+from sparsetd.control import LinearValues, Rule, ValuePolicy, policy_iteration
 from sparsetd.estimators import LARSTD, ROTD, TD, TDC
 from sparsetd.logs import Policy, Transitions
 from sparsetd.sweeps.cuda import Job

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sparsetd.control import Rule, epsilon_greedy, greedy, softmax, uniform
-from sparsetd.control.online import draw
+from sparsetd.control.acting import draw
 
 Q = np.array([[1.0, 3.0, 2.0], [0.0, 0.0, 0.0], [5.0, 5.0, -1.0], [-1e3, 0.0, 1e3]])
 

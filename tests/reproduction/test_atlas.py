@@ -28,8 +28,7 @@ from reproduction.mountain_car_atlas import (
 )
 from reproduction.mountain_car_verdicts import AXES, METHODS, kept_readings, pairs, success, summarize_atlas
 from reproduction.triple_link_search import SEARCH, candidate, chosen
-from sparsetd.control import Rule, ValuePolicy, policy_iteration
-from sparsetd.control.policy_iteration import LinearValues
+from sparsetd.control import LinearValues, Rule, ValuePolicy, policy_iteration
 from sparsetd.estimators import LSTD
 from sparsetd.features import RBFGrid
 

@@ -1,4 +1,4 @@
-"""Learners of action values for :func:`~sparsetd.control.online.online`: greedy-GQ(λ), RO-GQ(λ), or any estimator.
+"""Learners of action values for :func:`~sparsetd.control.online`: greedy-GQ(λ), RO-GQ(λ), or any estimator.
 
 A learner holds weights (A, d), one block per action, and knows three verbs: `values(phi)` for acting, `begin()` at
 the start of an episode, and `update(step)` for one transition.
