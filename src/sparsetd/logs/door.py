@@ -31,6 +31,7 @@ from sparsetd.logs.environments import open_minari
 from sparsetd.logs.files import Opened, Raw
 from sparsetd.logs.schema import SIZES, WIDEST, Schema, check_names, infer_schema, joined_actions
 from sparsetd.logs.text import open_csv, open_jsonl, typed
+from sparsetd.storage.cache import Cache
 from sparsetd.storage.container import distinct
 
 MAX_BYTES = MOST
@@ -313,17 +314,24 @@ def files_of(source: Any) -> list[Path]:
         return []
     path = Path(source)
     if path.is_dir():
-        parts = sorted(p for p in path.iterdir() if p.suffix.lower() in FILES)
-        parts = [p for p in parts if p.suffix.lower() != ".txt"] or parts  # beside other files it is no table
-        if not parts and Path(path, UNFINISHED).is_dir():
-            raise ValueError(f"{path} holds unfinished shards: run the same `sparsetd shard` again to complete them.")
-        if not parts:
-            raise ValueError(f"{path} is a directory without data files: it needs files such as part-0.parquet.")
-        return parts
-    found = [path] if path.exists() else sorted(map(Path, glob.glob(str(path), recursive=True)))
+        found = sorted(p for p in path.iterdir() if p.suffix.lower() in FILES)
+        found = [p for p in found if p.suffix.lower() != ".txt"] or found  # beside other files it is no table
+    else:
+        found = [path] if path.exists() else sorted(map(Path, glob.glob(str(path), recursive=True)))
+    folders = {path, *(file.parent for file in found)}
+    if any(map(_is_unfinished, folders)):
+        raise ValueError(f"{path} holds unfinished shards: run the same `sparsetd shard` again to complete them.")
+    if not found and path.is_dir():
+        raise ValueError(f"{path} is a directory without data files: it needs files such as part-0.parquet.")
     if not found:
         raise FileNotFoundError(f"{path} does not exist: check the path.")
     return found
+
+
+def _is_unfinished(folder: Path) -> bool:
+    """Whether a folder holds some shards of a log only, because `shard` was stopped."""
+    kept = folder / UNFINISHED
+    return kept.is_dir() and bool(Cache(kept).entries()) and not Path(folder, MANIFEST).is_file()
 
 
 def manifest_of(source: Any) -> dict[str, Any]:

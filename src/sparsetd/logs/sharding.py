@@ -367,8 +367,6 @@ def shards(source: Any, **columns: Any) -> tuple[Shard, ...]:
     files = files_of(source)
     if files and Path(source, MANIFEST).is_file():
         return _listed(Path(source), files, columns)
-    if any(Path(file.parent, UNFINISHED).is_dir() for file in files):
-        raise ValueError(f"{source} holds unfinished shards: run the same `sparsetd shard` again to complete them.")
     if len(files) > 1 and all(file.suffix.lower() in PARQUET for file in files):
         surveyed = _surveyed(files, columns)
         if surveyed is not None:
