@@ -23,8 +23,7 @@ Mask = NDArray[np.bool_]
 
 Begins = Sequence[tuple[int, str]]  # the first row of every file of a source, and the name of the file
 
-_offset: ContextVar[int] = ContextVar("offset", default=0)
-_begins: ContextVar[Begins] = ContextVar("begins", default=())
+_counted: ContextVar[tuple[int, Begins]] = ContextVar("counted", default=(0, ()))  # the first row, and the files
 LONGEST_ID = 1_000  # bytes: a file of 30 kB can repeat a text of a mebibyte in ten thousand rows
 KINDS = {"iu": "integers", "iuf": "numbers"}
 MOST = 8 * 2**30  # bytes that one row group or one column of lists may unpack to
@@ -41,18 +40,18 @@ def counted_from(row: int, begins: Begins | None = None) -> Iterator[None]:
 
     Contexts may be nested, and the inner one counts on from the outer one. With `begins` rows are those of the files.
     """
-    before = _offset.set(_offset.get() + row)
-    files = _begins.set(_begins.get() if begins is None else begins)
+    offset, files = _counted.get()
+    before = _counted.set((offset + row, files if begins is None else begins))
     try:
         yield
     finally:
-        _offset.reset(before)
-        _begins.reset(files)
+        _counted.reset(before)
 
 
 def nth(row: int) -> str:
     """The number of a row in its source, by which errors call it; of several files, the row in its file."""
-    place, begins = _offset.get() + int(row), _begins.get()
+    offset, begins = _counted.get()
+    place = offset + int(row)
     if len(begins) < 2:
         return str(place)
     first, file = max(begin for begin in begins if begin[0] <= place)

@@ -14,7 +14,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -342,27 +341,26 @@ def is_number(text: str) -> bool:
 
 def open_jsonl(path: Path) -> Opened:
     """A file with one JSON object per line; the first line's keys are the columns."""
-    with _readable_text(path), path.open(encoding="utf-8-sig") as file:
-        first = _records(enumerate(_lines(file)), 1)
-    if not first:
+    first = next(_records(path, 1), None)
+    if first is None:
         raise ValueError(f"{path.name} is empty: it needs one JSON object per line.")
     names = list(first[0])
     check_names(names)
 
     def batches(columns: Sequence[str], rows: int, texts: Sequence[str]) -> Generator[Raw]:
-        rows = min(rows, max(3, MAX_CELLS // len(names)))
-        with _readable_text(path), path.open(encoding="utf-8-sig") as file:
-            lines = enumerate(_lines(file))
-            while records := _records(lines, rows, first[0]):
-                yield {name: typed([record.get(name) for record in records], name in texts) for name in columns}
+        for records in _records(path, min(rows, max(3, MAX_CELLS // len(names))), first[0]):
+            yield {name: typed([record.get(name) for record in records], name in texts) for name in columns}
 
     return Opened(names, batches)
 
 
-@contextmanager
-def _readable_text(path: Path) -> Iterator[None]:
+def _records(path: Path, n: int, first: dict[str, Any] | None = None) -> Iterator[list[dict[str, Any]]]:
+    """The objects of the lines, so many at a time, with no other keys than the first of the file."""
     try:
-        yield
+        with path.open(encoding="utf-8-sig") as file:
+            lines = enumerate(_lines(file))
+            while found := [_record(row, line, first) for row, line in islice(lines, n)]:
+                yield found
     except UnicodeDecodeError as error:
         raise _not_utf8(path, f"byte {error.start}") from None
 
@@ -375,23 +373,19 @@ def _lines(file: Any) -> Iterator[str]:
             yield line
 
 
-def _records(lines: Iterator[tuple[int, str]], n: int, first: dict[str, Any] | None = None) -> list[dict[str, Any]]:
-    """The objects of the next lines, with no other keys than the first of the file."""
-    found = []
-    for row, line in islice(lines, n):
-        try:
-            record = json.loads(line, object_pairs_hook=distinct)
-        except (ValueError, RecursionError) as error:
-            why = str(error).split(":")[0][:80]
-            raise ValueError(f"Row {nth(row)} is not valid JSON ({why}): write one JSON object per line.") from None
-        if not isinstance(record, dict):
-            kind = type(record).__name__
-            raise ValueError(f"Row {nth(row)} is a JSON {kind}, not an object: write one JSON object per line.")
-        if first is not None and not record.keys() <= first.keys():
-            name = show(next(name for name in record if name not in first))[1:-1]
-            raise ValueError(f"`{name}` first appears in row {nth(row)}: give every row the columns of row 0.")
-        found.append(record)
-    return found
+def _record(row: int, line: str, first: dict[str, Any] | None) -> dict[str, Any]:
+    try:
+        record = json.loads(line, object_pairs_hook=distinct)
+    except (ValueError, RecursionError) as error:
+        why = str(error).split(":")[0][:80]
+        raise ValueError(f"Row {nth(row)} is not valid JSON ({why}): write one JSON object per line.") from None
+    if not isinstance(record, dict):
+        kind = type(record).__name__
+        raise ValueError(f"Row {nth(row)} is a JSON {kind}, not an object: write one JSON object per line.")
+    if first is not None and not record.keys() <= first.keys():
+        name = show(next(name for name in record if name not in first))[1:-1]
+        raise ValueError(f"`{name}` first appears in row {nth(row)}: give every row the columns of row 0.")
+    return record
 
 
 def typed(values: list[Any], as_text: bool) -> Array:

@@ -107,18 +107,10 @@ class Transitions(Framed):
         """
         from sparsetd.logs.reading import from_columns  # which makes `Transitions`, and so knows this class
 
-        columns = {
-            "observation": observation,
-            "reward": reward,
-            "next_observation": next_observation,
-            "action": action,
-            "terminated": terminated,
-            "truncated": truncated,
-            "episode": episode,
-            "behavior_prob": behavior_prob,
-            "target_prob": target_prob,
-            "ratio": ratio,
-        }
+        columns = {"observation": observation, "next_observation": next_observation}
+        columns |= {"action": action, "reward": reward, "episode": episode}
+        columns |= {"terminated": terminated, "truncated": truncated}
+        columns |= {"behavior_prob": behavior_prob, "target_prob": target_prob, "ratio": ratio}
         given = {name: values for name, values in columns.items() if values is not None}
         return from_columns(given, start, names_in(observation) if names is None else names)
 
