@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from evaluation.test_shards import log, split
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
-from sparsetd import LSTD, ROTD, TDC, SparseTDSelect, ValueFunction, evaluation, load, read
+from sparsetd import GQ, LSTD, ROTD, TDC, SparseTDSelect, ValueFunction, evaluation, load, read
 from sparsetd.cli import main
 from sparsetd.estimators import PFGTD, RALP
 from sparsetd.evaluation import fit_shards
@@ -74,19 +75,12 @@ def test_the_command_takes_a_folder(folder, method, capsys):
 
 def test_a_stream_goes_on_from_its_checkpoint(folder, monkeypatch):
     model, files = ValueFunction(None, TDC(**SETTINGS)), learning._batches
-    monkeypatch.setattr(learning, "fit_stream", lambda *a, **k: _saving(*a, **k))
     monkeypatch.setattr(learning, "_batches", lambda *a: _dying(files(*a), 3))
     with pytest.raises(KeyboardInterrupt):
-        fit_shards(model, folder, checkpoint="kept")
+        fit_shards(model, folder, checkpoint="kept", seconds_per_save=0.0)
     monkeypatch.setattr(learning, "_batches", files)
     found = fit_shards(model, folder, checkpoint="kept")
     assert np.array_equal(found.estimator_.coef_, fit_shards(model, folder).estimator_.coef_)
-
-
-def _saving(*args, **settings):
-    from sparsetd.estimators import fit_stream
-
-    return fit_stream(*args, seconds_per_save=0.0, **settings)
 
 
 def _dying(batches, after):
@@ -107,3 +101,17 @@ def test_sparse_files_of_different_widths_have_the_width_of_the_widest(tmp_path,
     assert fit_shards(model, tmp_path / "parts").estimator_.coef_.shape == (10,)
     assert main(["fit", "parts", "--buckets", "8", "--out", "m", "--method", "TDC", "--quiet"]) == 0
     assert load("m").estimator_.coef_.shape == (8,)
+
+
+def test_values_of_actions_are_not_learnt_from_the_states_of_shards(folder):
+    with pytest.raises(ValueError, match="GQ learns values of actions"):
+        fit_shards(ValueFunction(None, GQ(**SETTINGS)), folder)
+
+
+@pytest.mark.usefixtures("folder")
+def test_rows_without_a_successor_are_told_of_shards_too(capsys):
+    table = pq.read_table("log.parquet")
+    pq.write_table(table.filter(pa.array(np.arange(240) % 16 != 15)), "torn.parquet")  # every second episode is cut
+    assert main(["shard", "torn.parquet", "--out", "torn", "--shards", "2"]) == 0
+    assert main(["fit", "torn", "--method", "TDC", "--out", "m"]) == 0
+    assert re.search(r"in the first shard, \d+ of \d+ episodes were cut", capsys.readouterr().err)

@@ -87,6 +87,20 @@ def test_many_features_and_few_rows_take_no_square_matrix():
     assert 0 < model.rank_ <= 40
 
 
+@pytest.mark.parametrize(("alpha", "occurring"), [(0.0, 7), (0.5, 7), (0.0, 30_000)])
+def test_features_that_no_row_has_cost_nothing(alpha, occurring):
+    n, width = 20_000 if occurring == 7 else 30, 2**20
+    rng = np.random.default_rng(1)
+    columns = np.sort(rng.choice(width, occurring, replace=False))
+    small = sp.csr_array((rng.normal(size=2 * n), rng.integers(0, occurring, 2 * n), np.arange(0, 2 * n + 1, 2)))
+    wide = sp.csr_array((small.data, columns[small.indices], small.indptr), shape=(n, width))
+    y = rng.normal(size=n)
+    found, wanted = LSTD(gamma=0.5, alpha=alpha).fit(wide, y), LSTD(gamma=0.5, alpha=alpha).fit(small, y)
+    np.testing.assert_allclose(found.coef_[columns[: small.shape[1]]], wanted.coef_, rtol=1e-9, atol=1e-12)
+    assert np.count_nonzero(found.coef_) == np.count_nonzero(wanted.coef_)
+    assert found.rank_ == (width if alpha else wanted.rank_)
+
+
 def test_units_do_not_make_features_dependent():
     X, y, X_next, discount, ratio = rows(60, 4)
     units = np.array([1e-8, 1e8, 1.0, 10.0])

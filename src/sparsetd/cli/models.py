@@ -205,10 +205,12 @@ def _tell_of_ends(log: Any, whole: bool) -> None:
             "no row is marked as terminated, so every episode counts as going on after its last row: name the column "
             "that says where one ended (--column terminated=NAME) if there is any"
         )
-    if whole and log.truncated.any():
+    cut = log.truncated.sum()
+    if cut:
+        place = "" if whole else "in the first shard, "
         say(
-            f"{log.truncated.sum():,} of {log.n_episodes:,} episodes were cut: unless columns hold the successors of "
-            f"their last rows, these are left out, and ends seem {log.truncated.sum() / len(log):.1%} more frequent"
+            f"{place}{cut:,} of {log.n_episodes:,} episodes were cut: unless columns hold the successors of their last "
+            f"rows, these are left out, and ends seem {cut / len(log):.1%} more frequent"
         )
 
 

@@ -101,7 +101,7 @@ def refuse_states(model: Any, ratio: Array) -> None:
     if model.triple()[0].trace == "action" and np.any(ratio != 1.0):
         raise ValueError(
             f"{type(model).__name__} learns values of actions, and no ratio corrects those of states: "
-            "give the policy to `ValueFunction.fit`, or take TDC or ROTD"
+            "name the policy that is asked about (`policy=` of `ValueFunction.fit`, or --target), or take TDC or ROTD"
         )
 
 

@@ -28,6 +28,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from sparsetd.estimators import SparseTD, ValueFunction, fit_stream
+from sparsetd.estimators.validation import refuse_states
 from sparsetd.evaluation.choice import FORMED, choose_on
 from sparsetd.evaluation.episodes import Groups
 from sparsetd.evaluation.linear import LinearValue, sums_of
@@ -331,5 +332,6 @@ def _batches(parts: Sequence[Shard], model: ValueFunction) -> Iterator[Mapping[s
                 "rows a fixed number of columns with `buckets` (--buckets on the command line)."
             )
         batch = featurize(log, model.features_, model.estimator_.gamma)
+        refuse_states(model.estimator_, batch.ratio)
         columns = {name: getattr(batch, name) for name in ("ratio", "discount", "start", "interest")}
         yield {"X": batch.phi, "y": batch.reward, "X_next": batch.phi_next, **columns}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
@@ -21,7 +21,8 @@ class LeastSquares(RowSolver):
 
     With more rows than features O(d²) per row and in memory. With fewer, A = LᵀR/N has the rank of its rows, and with a
     ridge on every feature θ = D⁻¹Lᵀc where (RD⁻¹Lᵀ/N + I) c = r/N: an N × N system. Without any ridge it is solved in
-    the spans of L and R, again N × N. The rank that was found is reported as `rank_`.
+    the spans of L and R, again N × N. Features that none of these rows has cost nothing if the rows are sparse. The
+    rank that was found is reported as `rank_`.
 
     See also `sparsetd.LSTD`: the estimator that takes this solver.
 
@@ -44,13 +45,29 @@ class LeastSquares(RowSolver):
         if given.rho:
             raise ValueError("least squares takes no penalty or a ridge; for sparsity use LARSTD, SparseTD or ROTD")
         system, ridge = given.system, given.ridge
-        alike = ridge.any() == ridge.all()
-        if alike and isinstance(system, MeanOperator) and len(system.batch) < len(ridge):
-            theta, rank = solve_by_rows(system, ridge) if ridge.all() else solve_in_spans(system)
+        if isinstance(system, MeanOperator) and system.batch.is_sparse and len(system.batch) < len(ridge):
+            theta, rank = _solve_what_occurs(system, ridge)
         else:
-            theta, rank = solve(gathered(system, np.arange(len(ridge))) + np.diag(ridge), system.b)
+            theta, rank = _solve(system, ridge)
         status = "converged" if rank == len(theta) else "singular"
         return Solution(theta, theta.copy(), given.state.n_samples, status, extras={"rank": rank})
+
+
+def _solve(system: Any, ridge: Array) -> tuple[Array, int]:
+    alike = ridge.any() == ridge.all()
+    if alike and isinstance(system, MeanOperator) and len(system.batch) < len(ridge):
+        return solve_by_rows(system, ridge) if ridge.all() else solve_in_spans(system)
+    return solve(gathered(system, np.arange(len(ridge))) + np.diag(ridge), system.b)
+
+
+def _solve_what_occurs(system: MeanOperator, ridge: Array) -> tuple[Array, int]:
+    """θ, and the rank: a feature of sparse rows that none of them has gets no weight, and its ridge alone has rank."""
+    rows: tuple[Any, Any] = system.batch.phi, system.batch.phi_next
+    occurs = np.union1d(rows[0].indices, rows[1].indices)
+    narrow = replace(system.batch, phi=rows[0][:, occurs], phi_next=rows[1][:, occurs])
+    theta = np.zeros(len(ridge))
+    theta[occurs], rank = _solve(replace(system, batch=narrow), ridge[occurs])
+    return theta, rank + int(np.count_nonzero(ridge) - np.count_nonzero(ridge[occurs]))
 
 
 def solve_by_rows(system: MeanOperator, ridge: Array) -> tuple[Array, int]:
