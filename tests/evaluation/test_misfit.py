@@ -214,12 +214,13 @@ def test_the_drift_is_what_giving_the_memory_would_do():
 def test_two_tests_that_agree_are_judged_together():
     """Where products and memory both stand out, they are red together where neither is by itself."""
 
-    def severity(shape, change, drift):
+    def severity(shape, change, drift, share=0.5):
         moves = [None if value is None else Estimate("", value, 0.2, 100.0) for value in (change, drift)]
-        found = Misfit(shape=shape, outcomes=1e-4, change=moves[0], drift=moves[1], bar=module.CURVED)
-        return unobserved_state(SimpleNamespace(misfit=found, own=Estimate("", 5.0, 1.0, 100.0)))[0]
+        found = Misfit(shape=shape, outcomes=1e-4, change=moves[0], drift=moves[1])
+        return unobserved_state(SimpleNamespace(misfit=found, own=Estimate("", 5.0, 1.0, 100.0, share=share)))[0]
 
     assert severity(1e-4, 0.6, 0.6) == "red"
     assert severity(1e-4, 0.2, 0.2) == "amber"  # the interval is wider than the value's standard error by far
     assert severity(1e-4, 1.2, -0.6) == "amber"
     assert severity(1.0, None, 0.6) == "amber"
+    assert severity(1.0, None, 0.6, share=1.0) == "red"  # the columns as they came: a narrower interval

@@ -27,7 +27,7 @@ import numpy as np
 from sparsetd.evaluation.behavior import BehaviorPolicy
 from sparsetd.evaluation.episodes import Facts
 from sparsetd.evaluation.estimate import Estimate
-from sparsetd.evaluation.misfit import CERTAIN, MATTERS, SURE, Misfit, matters
+from sparsetd.evaluation.misfit import CERTAIN, MATTERS, SURE, Misfit, bar, matters
 from sparsetd.evaluation.support import Overlap, Support
 from sparsetd.logs import Transitions, suspicions
 from sparsetd.logs.suspicions import Check
@@ -256,7 +256,7 @@ def misspecified(e: Evidence) -> Finding:
         return None
     moved = abs(change.value / own.standard_error) if own.standard_error > 0 else np.inf
     named = {"change": change, "moved": moved, "columns": ", ".join(e.misfit.columns[:3]), "p": _small(e.misfit.shape)}
-    return "red" if matters(change, own, e.misfit.bar) else "amber", named
+    return "red" if matters(change, own) else "amber", named
 
 
 @rule
@@ -269,8 +269,8 @@ def unobserved_state(e: Evidence) -> Finding:
     if drift is None:
         return "amber", named
     effect = f" Adding it moves the value by {drift.value:+.3g} (± {drift.standard_error:.2g})."
-    both = change is not None and abs(change.value + drift.value) > e.misfit.bar * e.own.standard_error
-    return "red" if both or matters(drift, e.own, e.misfit.bar) else "amber", {**named, "effect": effect}
+    both = change is not None and abs(change.value + drift.value) > bar(e.own)
+    return "red" if both or matters(drift, e.own) else "amber", {**named, "effect": effect}
 
 
 @rule

@@ -43,7 +43,7 @@ MAX_ADDED = 8  # products that are added where the test fires
 SURE = 0.005  # p-value from which the features count as insufficient
 CERTAIN = 0.01  # p-value from which the log counts as one of an unobserved state
 MATTERS = 0.5  # change of the value, in standard errors of it, from which that counts
-CURVED = 1.0  # the bar if functions were built already: a curve that is left is small, or was not worth its noise
+WIDER = 1.0  # the same where the basis was chosen on the same log, so that the interval is wider
 UNSTABLE = 2.0  # standard error of the change, in those of the value, from which nothing speaks for "no change"
 FADING = 0.8  # the running mean of earlier rows keeps this share of itself at every step
 ROUNDING = 1e-12  # a TD error or a spread smaller than this share of its terms counts as 0
@@ -63,16 +63,20 @@ class Misfit:
     remembered: tuple[str, ...] = ()
     change: Estimate | None = None
     drift: Estimate | None = None
-    bar: float = MATTERS
 
 
-def matters(change: Estimate, own: Estimate, bar: float = MATTERS) -> bool:
+def bar(own: Estimate) -> float:
+    """The change of the value from which it is large."""
+    return own.standard_error * (MATTERS if own.share == 1.0 else WIDER)
+
+
+def matters(change: Estimate, own: Estimate) -> bool:
     """Return whether a change of the value counts: it is large beside the value's standard error, and not chance.
 
     An undetermined wider fit knows the change so badly that it would always pass for chance. That is no comfort, so a
     change also counts if its standard error is more than twice the value's own.
     """
-    beyond = abs(change.value) > bar * own.standard_error and abs(change.value) > 2 * change.standard_error
+    beyond = abs(change.value) > max(bar(own), 2 * change.standard_error)
     return beyond or change.standard_error > UNSTABLE * own.standard_error
 
 
@@ -109,7 +113,7 @@ def misfit(fit: Fit, extra: ExtraSums, names: Array, order: Array) -> Walk[Misfi
     if not len(top) or fit.model.n_clusters < 3:
         return Misfit()
     labels = [f"{names[top[a]]} × {names[top[b]]}" for a, b in zip(*np.triu_indices(len(top)), strict=True)]
-    said, bar, change, drift = _memory_names(names[top]), MATTERS if fit.ridge is None else CURVED, None, None
+    said, change, drift = _memory_names(names[top]), None, None
     C = fit.moments.total().C[0]
     past, shape = extra.on(slice(len(labels), None)), extra.on(slice(len(labels))).p_values(fit.model, C)
     added = _standing_out(shape, SURE)
@@ -130,7 +134,6 @@ def misfit(fit: Fit, extra: ExtraSums, names: Array, order: Array) -> Walk[Misfi
         tuple(said[j] for j in np.argsort(remembered, kind="stable")[:3]),
         change,
         drift,
-        bar,
     )
 
 
