@@ -35,7 +35,15 @@ def test_a_failing_drawing_leaves_no_file(tmp_path: Path) -> None:
 
 
 def test_a_path_that_cannot_work_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"must end in one of \.png, \.svg, \.pdf"):
+    with pytest.raises(ValueError, match=r"must end in \.png or \.svg or \.pdf"):
         save_figure(line, tmp_path / "a.gif")
     with pytest.raises(ValueError, match="create it first"):
         save_figure(line, tmp_path / "nowhere" / "a.png")
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.access", lambda *_: False)
+    with pytest.raises(ValueError, match="cannot be written to; choose another"):
+        save_figure(lambda _axes: 1 / 0, tmp_path / "a.png")

@@ -19,7 +19,7 @@ from sparsetd.logs.door import FILES
 from sparsetd.logs.schema import WIDEST
 from sparsetd.logs.sharding import part_of
 from sparsetd.logs.text import is_number
-from sparsetd.storage.atomic import regular_file
+from sparsetd.storage.atomic import check_writable
 from sparsetd.storage.cache import SECONDS, Cache
 
 MOST = 2**31  # the largest count on a command line: a larger one would only be noticed when memory is gone
@@ -216,15 +216,7 @@ def check_output(path: str | None, *endings: str, inputs: Iterable[str | None] =
     """
     if path is None:
         return
-    target = Path(path)
-    if endings and target.suffix.lower() not in endings:
-        raise ValueError(f"the output file '{target}' must end in {' or '.join(endings)}")
-    if not target.parent.is_dir():
-        raise ValueError(f"the folder '{target.parent}' of the output file does not exist; create it first")
-    if not os.access(target.parent, os.W_OK):
-        raise ValueError(f"the folder '{target.parent}' of the output file cannot be written to; choose another")
-    if regular_file(target).exists() and not os.access(target, os.W_OK):
-        raise ValueError(f"the output file '{target}' is write-protected; name another")
+    target = check_writable(path, *endings)
     where = Path(os.path.realpath(target))
     for given in filter(None, inputs):
         source = Path(os.path.realpath(given))

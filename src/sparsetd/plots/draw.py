@@ -18,7 +18,7 @@ import numpy as np
 
 from sparsetd.plots import pictures
 from sparsetd.plots.chart import OURS, Chart, axes
-from sparsetd.storage.atomic import regular_file, replace_file
+from sparsetd.storage.atomic import check_writable, replace_file
 
 __all__ = ["OURS", "axes", "band", "forest", "frequencies", "history", "path", "ratios", "save_figure"]
 
@@ -161,12 +161,7 @@ STYLE: dict[Any, Any] = {
 
 def check_figure_path(path: str | os.PathLike[str]) -> Path:
     """`path` if a figure can be written there; otherwise one sentence, before any work is done."""
-    target = Path(path)
-    if target.suffix.lower() not in UNDATED:
-        raise ValueError(f"the plot file '{target}' must end in one of {', '.join(UNDATED)}")
-    if not target.parent.is_dir():
-        raise ValueError(f"the folder '{target.parent}' of the plot file does not exist; create it first")
-    regular_file(target)
+    target = check_writable(path, *UNDATED)
     if importlib.util.find_spec("matplotlib") is None:
         raise ImportError("plots need matplotlib: pip install matplotlib")
     return target

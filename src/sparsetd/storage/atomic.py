@@ -57,6 +57,20 @@ def regular_file(path: str | os.PathLike[str]) -> Path:
     return Path(os.path.realpath(path))
 
 
+def check_writable(path: str | os.PathLike[str], *endings: str) -> Path:
+    """The path, if a file with one of these endings can be written there; refuse it otherwise, before any work."""
+    target = Path(path)
+    if endings and target.suffix.lower() not in endings:
+        raise ValueError(f"the output file '{target}' must end in {' or '.join(endings)}")
+    if not target.parent.is_dir():
+        raise ValueError(f"the folder '{target.parent}' of the output file does not exist; create it first")
+    if not os.access(target.parent, os.W_OK):
+        raise ValueError(f"the folder '{target.parent}' of the output file cannot be written to; choose another")
+    if regular_file(target).exists() and not os.access(target, os.W_OK):
+        raise ValueError(f"the output file '{target}' is write-protected; name another")
+    return target
+
+
 def clear_leftovers(folder: Path, pattern: str) -> None:
     """Remove what writers that were killed left half-written of the files in a folder whose names match a pattern."""
     for leftover in folder.glob(f".{pattern}.*.tmp"):
