@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sparsetd import policy
 from sparsetd.cli import main
 from sparsetd.logs import MessyLog, inspect, prepare, read
 
@@ -160,6 +161,7 @@ def test_a_few_ids_that_are_missing_are_no_merged_cells() -> None:
     [
         (["2/10/2024 12:43 AM", "2/10/2024 1:43 am", "2/10/2024 1:43:00 PM"], [0, 1, 13]),
         (["2024年3月30日 18:00", "2024年3月31日 2:00", "2024年3月31日 14時30分"], [0, 8, 20.5]),
+        (["2024年3月30日 18时", "2024年3月31日 2时05分", "2024年3月31日 14时30分"], [0, 8 + 1 / 12, 20.5]),
         (["12MAR2024:08:15:00", "12mar2024:09:15", "13-Mar-2024 08:15"], [0, 1, 24]),
         (["Mar 12, 2024 8:15 AM", "March 12, 2024 9:15 AM", "12 March 2024 10:15"], [0, 1, 2]),
         (["1. März 2024", "2. Mrz. 2024", "1 mai 2024"], [0, 24, 61 * 24]),
@@ -244,6 +246,12 @@ def test_a_blank_before_a_unit_makes_no_other_drug() -> None:
     cells = ["Metformin 500 mg", "metformin 500mg", "none", "Metformin 500 mg"]
     made = prepare({"drug": cells, "x": [1, 2, 3, 4], "reward": [0, 1, 0, 1]}, action="drug", bandit=True)
     assert made.action_names == ("Metformin 500 mg", "none")
+    assert made.transitions.probabilities(policy("'metformin 500mg' if x > 1; else none"))[:, 0].tolist() == [
+        0,
+        1,
+        1,
+        1,
+    ]
 
 
 def test_a_time_in_words_can_be_left_to_the_order_of_the_rows() -> None:

@@ -11,7 +11,7 @@ from sparsetd.logs.words import MONTHS, WEEKDAYS
 
 CLOCK = (
     r"(?:[ T,:日]+(?:(?:à|at|um|kl\.?|a las|às) )?(?P<hour>[0-9]{1,2})"
-    r"(?:[:.h時](?P<minute>[0-9]{2})(?:[:.分](?P<second>[0-9]{2}(?:\.[0-9]+)?)秒?)?分?)?[h時]?"
+    r"(?:[:.h時时](?P<minute>[0-9]{2})(?:[:.分](?P<second>[0-9]{2}(?:\.[0-9]+)?)秒?)?分?)?[h時时]?"
     r"(?: ?(?P<half>[ap])\.?m\.?)?(?: ?(?P<zone>utc|gmt|z|[+-][0-9]{2}:?[0-9]{2}))?(?: ?uhr)?)?"
 )
 YEAR = r"(?P<year>[0-9]{4}|[0-9]{2})"

@@ -40,7 +40,6 @@ BLANKS = re.compile(r"(?<=[0-9])[ '’\u00a0\u202f](?=[0-9]{3}(?![0-9]))")  # wh
 UNIT = re.compile(
     r"(?P<sign>[+−-]?)\s*(?P<money>[$€£¥₹]?)\s*(?P<number>[+−-]?[0-9.,][^a-zA-Z°%]*?)\s*(?P<after>[^0-9.,+−-]*)"
 )
-BEFORE_UNIT = re.compile(r"(?<=[0-9]) (?=[^\W\d])")
 MONEY = re.compile("[$€£¥₹]")
 COMMAS = re.compile(r"(?<=[0-9]),(?=[0-9]{3}(?![0-9]))")
 GROUPED = re.compile(r"[<>≤≥=]*\s*[+−-]?[1-9][0-9]{0,2}(\.[0-9]{3})+")
@@ -154,8 +153,8 @@ class Table:
         return np.maximum.accumulate(np.where(np.append(True, self.last[:-1]), rows, 0))
 
     def key(self, name: str) -> str:
-        """The form in which names are compared, "10 mg" like "10MG": without case and blanks, unless names are kept."""
-        return name if "names" in self.keep else BEFORE_UNIT.sub("", folded(name))
+        """The form in which names are compared: without their case and blanks, unless names are to be kept."""
+        return name if "names" in self.keep else folded(name)
 
     def take(self, rows: Array) -> None:
         """Go on with these rows, in this order."""

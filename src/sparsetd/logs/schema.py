@@ -49,6 +49,7 @@ WHOLE = (
     ("obs", "next_obs"),
     ("state", "next_state"),
 )
+BEFORE_UNIT = re.compile(r"(?<=[0-9]) (?=[^\W\d])")
 PREFIXES = ("obs_", "observation_", "state_")
 SPARSE = ("indices", "values", "next_indices", "next_values")
 SIZES = ("n_features", "buckets")  # these name no column: they say how many columns sparse rows have
@@ -270,13 +271,13 @@ def label(name: str) -> str:
 
 
 def folded(text: str) -> str:
-    """A name without what people write differently: case, blanks around it, and how many blanks are inside.
+    """A name without what people write differently: case, blanks around it and in "10 mg", and how many are inside.
 
     Turkish has i with a dot and without, and writes them İ and I in capitals: all four are one letter here. Programs
     that do not know Turkish make an i with a second dot of İ: it is the same letter, too.
     """
     plain = unicodedata.normalize("NFC", text).replace("İ", "i").replace("ı", "i").replace("i\u0307", "i")
-    return " ".join(plain.split()).casefold()
+    return BEFORE_UNIT.sub("", " ".join(plain.split())).casefold()
 
 
 def nearest(name: str, names: Sequence[str]) -> str:
