@@ -227,12 +227,13 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_shard_that_is_not_what_the_manifest_says_is_named(folder: Path, tmp_path: Path) -> None:
-    def refused(damage: Any, sentence: str) -> None:
+    def refused(damage: Any, sentence: str, by: tuple[Any, ...] = (shards, read)) -> None:
         copy = tmp_path / "copy"
         shutil.copytree(folder, copy)
         damage(copy, copy / "shard-00001.parquet")
-        with pytest.raises(ValueError, match=sentence):
-            shards(copy)
+        for opened in by:
+            with pytest.raises(ValueError, match=sentence):
+                opened(copy)
         shutil.rmtree(copy)
 
     def flip(_: Path, path: Path) -> None:
@@ -242,7 +243,7 @@ def test_a_shard_that_is_not_what_the_manifest_says_is_named(folder: Path, tmp_p
 
     refused(lambda _, path: path.unlink(), r"The shard shard-00001.parquet is in the manifest but not in .*copy")
     refused(lambda _, path: path.write_bytes(path.read_bytes()[:-9]), "The shard shard-00001.parquet was cut short")
-    refused(flip, "The shard shard-00001.parquet has changed since its manifest")
+    refused(flip, "The shard shard-00001.parquet has changed since its manifest", by=(shards,))
     refused(
         lambda f, path: shutil.copy(path, f / "more.parquet"), r"does not describe its folder \(more.parquet is not"
     )

@@ -40,6 +40,7 @@ BATCH = 65_536  # rows that are read at a time
 HEAD = 2**16  # bytes of a text whose lines stand for all of it
 
 MANIFEST = "manifest.json"
+REMEDY = "restore it, or run `sparsetd shard` again"
 UNFINISHED = "unfinished"  # the folder in which `shard` keeps what it has not finished
 READING = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
 
@@ -347,9 +348,23 @@ def manifest_of(source: Any) -> dict[str, Any]:
         names = [entry["file"] for entry in entries]
         if len({*names}) < len(names) or not all(re.fullmatch(r"[\w.-]+", name, re.ASCII) for name in names):
             raise ValueError("each shard is a file beside the manifest")
-        return {"columns": manifest["columns"], "shards": entries}
     except (KeyError, TypeError, ValueError, RecursionError):
         raise ValueError(f"{path} is not a manifest of shards: run `sparsetd shard` again.") from None
+    _refuse_changes(path, entries)
+    return {"columns": manifest["columns"], "shards": entries}
+
+
+def _refuse_changes(path: Path, entries: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse a manifest that does not list the files beside it, no more and no less, each as long as it was."""
+    sizes = {file.name: file.stat().st_size for file in files_of(path.parent)}
+    for name, size in ((entry["file"], entry["bytes"]) for entry in entries):
+        if name not in sizes:
+            raise ValueError(f"The shard {name} is in the manifest but not in {path.parent}: {REMEDY}.")
+        if sizes.pop(name) != size:
+            raise ValueError(f"The shard {name} was cut short or replaced (it had {show(size)} bytes): {REMEDY}.")
+    if sizes or not entries:
+        what = f"{min(sizes)} is not in it" if sizes else "it lists no shard"
+        raise ValueError(f"{path} does not describe its folder ({what}): {REMEDY}.")
 
 
 def _open_file(path: Path, max_bytes: int) -> Opened:

@@ -34,7 +34,7 @@ import scipy.sparse as sp
 from sparsetd._tools.progress import track
 from sparsetd.logs import reading
 from sparsetd.logs.checks import Array, array_of, ids_of, lists_of
-from sparsetd.logs.door import BATCH, MANIFEST, UNFINISHED, Log, files_of, manifest_of, source_name
+from sparsetd.logs.door import BATCH, MANIFEST, REMEDY, UNFINISHED, Log, files_of, manifest_of, source_name
 from sparsetd.logs.files import PARQUET, footer_of, notes_of, open_parquet, portions, write_parquet
 from sparsetd.logs.partition import cuts, hashed, parts_between, ranges
 from sparsetd.logs.reading import TEXTS, hashes, read
@@ -52,7 +52,6 @@ FEW = (
     f"The log has sparse rows of more than {DENSE:,} columns, and this needs all pairs of them: fold them, for example "
     "with `read(log, buckets=512)` (--buckets 512 on the command line)."
 )
-REMEDY = "restore it, or run `sparsetd shard` again"
 
 
 def shard(
@@ -366,7 +365,7 @@ def shards(source: Any, **columns: Any) -> tuple[Shard, ...]:
         return tuple(source)
     files = files_of(source)
     if files and Path(source, MANIFEST).is_file():
-        return _listed(Path(source), files, columns)
+        return _listed(Path(source), columns)
     if len(files) > 1 and all(file.suffix.lower() in PARQUET for file in files):
         surveyed = _surveyed(files, columns)
         if surveyed is not None:
@@ -389,30 +388,16 @@ def digest_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _listed(folder: Path, files: Sequence[Path], columns: Mapping[str, Any]) -> tuple[Shard, ...]:
+def _listed(folder: Path, columns: Mapping[str, Any]) -> tuple[Shard, ...]:
     """The shards of a manifest, which are what it says and all there is."""
     manifest = manifest_of(folder)
     roles, entries = {**manifest["columns"], **columns}, manifest["shards"]
     with ThreadPoolExecutor() as pool:  # a digest is taken without Python's lock
-        paths = list(pool.map(lambda entry: _unchanged(folder / entry["file"], entry), entries))
-    stray = sorted({file.name for file in files} - {path.name for path in paths})
-    if stray or not paths:
-        what = f"{stray[0]} is not in it" if stray else "it lists no shard"
-        raise ValueError(f"{folder / MANIFEST} does not describe its folder ({what}): {REMEDY}.")
-    return tuple(
-        Shard(None, str(path), e["sha256"], roles, listed=True) for path, e in zip(paths, entries, strict=True)
-    )
-
-
-def _unchanged(path: Path, entry: Mapping[str, Any]) -> Path:
-    if not path.is_file():
-        raise ValueError(f"The shard {path.name} is in the manifest but not in {path.parent}: {REMEDY}.")
-    if path.stat().st_size != entry["bytes"]:
-        size = f"{path.stat().st_size:,} bytes instead of {entry['bytes']}"
-        raise ValueError(f"The shard {path.name} was cut short or replaced ({size}): {REMEDY}.")
-    if digest_of(path) != entry["sha256"]:
-        raise ValueError(f"The shard {path.name} has changed since its manifest was written: {REMEDY}.")
-    return path
+        digests = list(pool.map(lambda entry: digest_of(folder / entry["file"]), entries))
+    for entry, digest in zip(entries, digests, strict=True):
+        if digest != entry["sha256"]:
+            raise ValueError(f"The shard {entry['file']} has changed since its manifest was written: {REMEDY}.")
+    return tuple(Shard(None, str(folder / e["file"]), e["sha256"], roles, listed=True) for e in entries)
 
 
 def _surveyed(files: Sequence[Path], columns: Mapping[str, Any]) -> tuple[Shard, ...] | None:
