@@ -77,6 +77,16 @@ def without_survivors():
     return replace(log, terminated=ends, truncated=(age == 2) & ~ends & goes_on)[~over & ((age < 3) | ends)]
 
 
+def test_few_ends_at_a_time_limit_are_red_with_a_clock_only():
+    log = without_survivors()
+    bounds = log._bounds()
+    longest = np.flatnonzero(np.diff(bounds) == 4)
+    few = ~np.isin(log.episode, longest[4:])
+    some, age = log[few], (np.arange(len(log)) - bounds[:-1].repeat(np.diff(bounds)))[few]
+    assert codes(some)["ends_without_survivors"] == "amber"
+    assert codes(with_columns(some, age, age + 1))["ends_without_survivors"] == "red"
+
+
 def never_ends():
     """With γ = 1 a target that never takes what ends an episode earns rewards for ever."""
     return replace(LOG, target_prob=np.where(LOG.terminated, 0.0, LOG.target_prob))

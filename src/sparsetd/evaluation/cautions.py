@@ -53,6 +53,7 @@ LOW_COVERAGE, VERY_LOW_COVERAGE = 0.95, 0.8  # mean ratio
 HIGH_MEAN, VERY_HIGH_MEAN = 1 / LOW_COVERAGE, 1 / VERY_LOW_COVERAGE
 HIGH_RATIO = 100.0
 MANY_COPIES = 0.2  # with this share of copies, intervals are too narrow by a tenth
+MANY_ENDS = 0.1  # share of the ends that stand at a time limit
 MOST_COMPARED = 200_000  # episodes that are compared with one another
 FRAGILE = 1.05  # Γ* below which hardly any unrecorded cause is needed to explain away a gain
 
@@ -376,8 +377,15 @@ def timeouts_marked_as_terminals(e: Evidence) -> Finding:
 
 @rule
 def ends_without_survivors(e: Evidence) -> Finding:
-    """At a time limit ends count, and going on does not."""
-    return None if (found := _suspected(e, suspicions.ends_without_survivors)) is None else ("red", found[1])
+    """At a time limit ends count, and going on does not.
+
+    With a clock among the columns every row of that time is an end, and the value of the time before follows.
+    """
+    if (facts := suspicions.ends_without_survivors(e.log)) is None:
+        return None
+    sentence = _capital(suspicions.sentence("ends_without_survivors", facts))
+    many = facts["count"] > MANY_ENDS * facts["n"]
+    return "red" if many or has_clock(e.log) else "amber", {"found": sentence}
 
 
 @rule

@@ -25,7 +25,6 @@ Facts = dict[str, Any] | None
 Check = Callable[[Transitions], Facts]
 WORDS: dict[str, str] = tomllib.loads(files("sparsetd.logs").joinpath("suspicions.toml").read_text("utf-8"))
 FEW = 0.05  # a share of rows or episodes below this is taken as chance
-SEVERAL = 0.1  # share of the ends from which it matters that those of a time limit count and survivors do not
 COPIED = 0.02  # copies are reported if more than this share of the episodes are copies
 BLOCK = 4_096  # rows that are compared at a time
 TIMES = re.compile(rf"\b({'|'.join(ROLE_NAMES['time'])}|visit|step)\b")
@@ -54,8 +53,9 @@ def ends_without_survivors(t: Transitions) -> Facts:
     length, ended = np.diff(bounds), t.terminated[bounds[1:] - 1]
     limit = int(length.max(where=~ended, initial=0)) + 1
     count, n_cut = int((length[ended] == limit).sum()), int((length[~ended] == limit - 1).sum())
-    seldom = count < max(3, SEVERAL * ended.sum()) or count > n_cut
-    return None if seldom or length.max() > limit else {"count": count, "n": int(ended.sum()), "limit": limit}
+    if count < 3 or count > n_cut or length.max() > limit:
+        return None
+    return {"count": count, "n": int(ended.sum()), "limit": limit}
 
 
 def successors_after_a_reset(t: Transitions) -> Facts:
