@@ -95,11 +95,13 @@ def _logged(part: Part, fitted: LinearValue, tail: Array, facts: Facts) -> list[
 class Detail:
     """The details that `evaluate` shows of one policy, and `compare` of none.
 
-    `few` is the value on the features that matter alone, `n_chosen` their number, and `shown` are the fields of an
-    `Evaluation`; other opinions stand after the first of its comparisons.
+    `few` is the value on the features that matter alone (`alone` by name), `n_chosen` their number, `others` are other
+    estimates, and `shown` are more fields of an `Evaluation`.
     """
 
     few: Value
+    alone: Estimate
+    others: tuple[Estimate, ...]
     n_chosen: int
     shown: dict[str, Any]
 
@@ -117,8 +119,7 @@ class Judged:
     misfit: Misfit
     gain: Value
     detail: Detail | None = None
-    opinion: Estimate | None = None
-    robust: Estimate | None = None
+    opinions: tuple[Estimate, ...] = ()
     cautions: tuple[Caution, ...] = ()
     acts: dict[str, Any] | None = None
     robustness: Robustness | None = None
@@ -148,12 +149,10 @@ class Judgement:
 
     def evaluation(self, k: int = 0) -> Evaluation:
         """The `Evaluation` of the k-th policy."""
-        own, log, gamma = self.policies[k], self.log, self.settings.gamma
+        own, log = self.policies[k], self.log
+        many, detail = own.facts.n_rows > len(log.log), own.detail
         observed = self.logged.observed.estimate("observed mean return")
         modelled = self.logged.modelled.estimate("logged behaviour, modelled")
-        many, shown = own.facts.n_rows > len(log.log), {} if own.detail is None else dict(own.detail.shown)
-        first, *others = shown.pop("comparisons", (None,))
-        opinions = [e for e in (first, own.opinion, own.robust, *others) if e is not None and own.detail is not None]
         return Evaluation(
             estimate=own.estimate,
             behavior=observed if self.logged.complete else modelled,
@@ -161,19 +160,19 @@ class Judgement:
             modelled=modelled,
             difference=own.difference,
             target=own.words,
-            gamma=gamma,
+            gamma=self.settings.gamma,
             level=self.settings.level,
             overlap=own.overlap,
             support=own.support,
             n_candidates=log.n_candidates,
             n_used=len(self.first.basis.columns),
-            comparisons=tuple(opinions),
+            comparisons=() if detail is None else (detail.alone, *own.opinions, *detail.others),
             warnings=own.cautions,
             behavior_policy=None if log.behavior is None else log.behavior.summary(many),
             settings=self.settings.shown(),
             acts=None if own.acts is None else {**own.acts, "sentence": acts_sentence(**own.acts)},
             robustness=own.robustness,
-            **shown,
+            **({} if detail is None else detail.shown),
         )
 
 
@@ -313,7 +312,7 @@ def _detail(first: First, chosen: Choice, kept: Array | None, others: list[Linea
     sampling = Ask(support.sampling_influences, (facts, ages), whole=True).under(0)
     found = yield {**{name: basis.ask(ask, 0) for name, ask in asked.items()}, "sampling": sampling}
     errors, groups, terms, sizes = found.held.values
-    alone, columns = Value(few.value, log.joined(found.few)), columns_of(log, basis, level)
+    own, columns = Value(few.value, log.joined(found.few)), columns_of(log, basis, level)
     # The frequency is that of the selector: it does not apply to a column that only its importance brought in.
     share = {} if kept is None else {column: float(kept[column]) for column in chosen.support}
     if curved:
@@ -325,7 +324,6 @@ def _detail(first: First, chosen: Choice, kept: Array | None, others: list[Linea
     shown = {
         "bellman": held_out.bellman_error(metric, errors),
         "features": tuple(sorted(features, key=lambda f: -abs(f.weight))),
-        "comparisons": (alone.estimate(name), robust, *support.sampling_estimates(facts, ages, found.sampling)),
         "fit": _fit_in_words(first, chosen, curved),
         "draw_path": partial(choice.path_picture, chosen, log.names),
         "convergence": choice.convergence_picture(chosen.model),
@@ -333,7 +331,8 @@ def _detail(first: First, chosen: Choice, kept: Array | None, others: list[Linea
         "calibration": tuple(held_out.agreement(groups, value, level)),
         "columns": columns,
     }
-    return Detail(alone, len(chosen.support), shown)
+    rest = robust, *support.sampling_estimates(facts, ages, found.sampling)
+    return Detail(own, own.estimate(name), rest, len(chosen.support), shown)
 
 
 def _curved_features(columns: Sequence[Column], share: dict[int, float], chosen: Choice) -> list[Feature]:
@@ -416,7 +415,7 @@ def _with_evidence(
         sample = log.sample.under(k).episodes
         args = (log.log, log.targets[k], log.behavior, log.features, settings.gamma, sample, log.hashes[: len(sample)])
         found = second_opinion(*args)
-        judged = judged if found is None else replace(judged, opinion=found[0], robust=found[1])
+        judged = judged if found is None else replace(judged, opinions=found)
     detail = own.detail if first.basis.ridge(0) is None else None  # a curved value cannot be compared on fewer columns
     strength = _robustness(first, logged, judged, k, strengths)
     evidence = Evidence(
@@ -435,7 +434,7 @@ def _with_evidence(
         n_chosen=None if detail is None else detail.n_chosen,
         few=None if detail is None else detail.few.estimate(),
         fewer=None if detail is None else detail.few.less(own.value).estimate(),
-        opinion=judged.opinion,
+        opinion=judged.opinions[0] if judged.opinions else None,
         sample_mean=own.facts.as_logged,
         clustered=settings.cluster is not None,
         blocks=log.blocks,
