@@ -211,6 +211,18 @@ def test_a_tick_is_a_yes_and_nothing_is_a_no(word: object) -> None:
     assert prepare(later, like=made).columns["obs_vent"].tolist() == [0]
 
 
+@pytest.mark.parametrize("codec", ["gb18030", "euc_jp", "shift_jis"])
+def test_an_encoding_that_is_not_found_out_is_asked_for(codec: str, tmp_path: Path) -> None:
+    """Read as one of the encodings of one byte per character, the names of columns would be gibberish."""
+    words = ["抗生", "観察", "男性", "女性", "退院", "死亡", "高血圧", "糖尿病", "手術", "入院", "外来", "経過"]
+    lines = [f"{i},{words[i % 12]},{words[i // 2 % 12]},{i % 2}" for i in range(60)]
+    path = tmp_path / "visits.csv"
+    path.write_text("\n".join(["番号,病歴,処置,reward", *lines]), encoding=codec)
+    with pytest.raises(ValueError, match="name it to `sparsetd prepare` with --encoding NAME, such as gb18030"):
+        prepare(path, bandit=True, action="処置")
+    assert prepare(path, bandit=True, action="処置", encoding=codec).action_names == tuple(sorted(words))
+
+
 def test_full_width_digits_are_digits() -> None:
     made = prepare({"CRP": ["１２．５", "３", "４．５"], "reward": [0, 1, 0]}, bandit=True)
     assert made.columns["obs_CRP"].tolist() == [12.5, 3, 4.5]

@@ -15,6 +15,8 @@ from sparsetd.logs.words import ENCODINGS
 UTF8 = "UTF-8"
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
 WORD = re.compile(rb"[A-Za-z\x80-\xff]*[\x80-\xff][A-Za-z\x80-\xff]*")  # one that is not plain ASCII
+LEAST_WORDS = 10  # from which it can be told that a file is in none of the encodings
+MOST_ODD = 0.25  # odd characters for each word; Chinese, Japanese and Korean have .28 and more
 MOST_WORDS = 5000  # are enough to tell, and judged in no time
 BESIDE_WORDS = set("«»‹›‘’‚“”„–—…•·\xa0\xadµ")  # signs that touch words in any language
 FIRST_OF_GREEK = "\u0370"  # Greek and Cyrillic letters come after all Latin ones, and share no word with them
@@ -50,6 +52,11 @@ def encoding_of(data: bytes, given: str | None = None, *, complete: bool = True)
             texts = [word.decode(name) for word in words]
             odd[name] = min(sum(_odd(text, set(letters)) for text in texts) for letters in languages)
     name = min(odd, key=odd.__getitem__)
+    if len(words) >= LEAST_WORDS and odd[name] > MOST_ODD * len(words):
+        raise ValueError(
+            "The file has an encoding that was not found out: name it to `sparsetd prepare` with --encoding NAME, such "
+            "as gb18030, big5, shift_jis or euc_kr."
+        )
     return name, name
 
 
