@@ -168,6 +168,11 @@ def _fill(line: Array, place: int, vectors: dict[int, Array]) -> None:
         line[: len(values), place + b] = values
 
 
+def _asked(state: Any) -> tuple[int, int]:
+    """The first lane that a state has, and the one after its last."""
+    return 2 - len(state.x), 2 if state.y is None else 4
+
+
 def _blocks(state: Any, lanes: Array) -> tuple[Array, Array | None]:
     """The blocks of x and of y among the numbers of all lanes."""
     k = len(state.x)
@@ -278,7 +283,7 @@ def _entries_step(solver: Any, state: Any, system: Any) -> tuple[Any, tuple[Any,
 
 def _entries_part(state: Any, at: slice) -> Any:
     block, s = np.empty((8, at.stop - at.start)), Lines(*state.lazy["lines"])
-    entries.materialise(s, state.lazy["past"], state.lazy["how"], at.start, block)
+    entries.materialise(s, state.lazy["past"], state.lazy["how"], at.start, _asked(state), block)
     sums = None if state.lazy["how"][0] == THIN else _blocks(state, block[R : R + 4])
     return state.part(at, *_blocks(state, block[V : V + 4]), sums)
 
@@ -348,9 +353,10 @@ def _awake_step(_: Any, state: Any, system: Any) -> tuple[Any, tuple[Any, ...]]:
 def _awake_part(state: Any, at: slice) -> Any:
     lazy, block, record = state.lazy, np.empty((16, at.stop - at.start)), state.record
     root = float(np.sqrt(record[GX]))
-    awake.materialise(Hot(*lazy["lines"]), root, float(record[MASS]), lazy["special"], at.start, block)
+    awake.materialise(Hot(*lazy["lines"]), root, float(record[MASS]), lazy["special"], at.start, _asked(state), block)
     point, values, sums, shares = (_blocks(state, lanes) for lanes in block.reshape(4, 4, -1))
-    known = {"sum_x": -values[0], "sum_y": values[1]} | ({"share": shares[0]} if lazy["weigh"] else {})
+    known: dict[str, Any] = {"sum_x": -values[0], "sum_y": values[1]}
+    known |= {"share": shares[0]} if lazy["weigh"] else {}
     return state.part(at, *point, sums if lazy["weigh"] else None, **known)
 
 

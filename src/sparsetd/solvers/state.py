@@ -128,13 +128,26 @@ class StreamState:
         """Whether the iterates live elsewhere than in the dense arrays and have moved since those were filled."""
         return self.lazy is not None and self.lazy["settled"] != self.t
 
-    def parts(self) -> Iterator[tuple[Any, StreamState]]:
-        """Features and the state of these in plain arrays, some at a time; what is left out is zero."""
+    def parts(self, alone: bool = False) -> Iterator[tuple[Any, StreamState]]:
+        """Features and the state of these in plain arrays, some at a time; what is left out is zero.
+
+        It may be the state of θ `alone`, without w and y.
+        """
         if self.units is not None and self.units.constant >= 0:  # the means of all features go into the intercept
             self.settle()
+        state = self._alone() if alone else self
         if not (self._moved or self.places):
-            return iter([(slice(None), self)])
-        return ((self.places.names[at] if self.places else at, part) for at, part in self._parts())
+            return iter([(slice(None), state)])
+        return ((self.places.names[at] if self.places else at, part) for at, part in state._parts())
+
+    def _alone(self) -> StreamState:
+        """The state of θ, as a method without w and y would have it."""
+        theta = slice(-1, None)
+        totals, earlier = (Totals(sums.x[theta], None, sums.weight) for sums in (self.totals, self.earlier))
+        more = {name: values[theta] for name, values in self.more.items()}
+        return replace(
+            self, x=self.x[theta], y=None, origin=self.origin[theta], totals=totals, earlier=earlier, more=more
+        )
 
     @property
     def count(self) -> int:

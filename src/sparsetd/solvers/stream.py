@@ -212,7 +212,7 @@ class Streaming:
         last = coef if brief and self.average == "none" else np.zeros(d, kind)
         aux = None if brief or len(state.x) == 1 else np.zeros(d, kind)
         y = None if brief or state.y is None else np.zeros(state.y.shape, kind)
-        for at, part in state.parts():
+        for at, part in state.parts(alone=brief):
             point, dual = part.primal, None if y is None else part.dual
             x, mean_y = self._averaged(part, point, dual)
             write(coef, at, x[-1])

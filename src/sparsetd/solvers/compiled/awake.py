@@ -183,8 +183,9 @@ def _point_of(v, law, special, multiplier):
 
 
 @kernel
-def materialise(s, root, mass, n_special, first, out):
-    """Write the point, v, sums and shares of the lines from `first` on into `out`, four rows for each."""
+def materialise(s, root, mass, n_special, first, vectors, out):
+    """Write the point, v, sums and shares of the lines from `first` on into `out`, four rows for each, but only those
+    of the lanes from the first of `vectors` to the one before the second."""
     s, out, hot, room = borrow(s, WIDTHS), borrow(out, 0), borrow(s.hot, HOT_WIDTH), np.zeros((1, 16))
     law = _law(s.lane, root, mass, s.number[FACTOR])
     for i in range(out.shape[1]):
@@ -198,8 +199,9 @@ def materialise(s, root, mass, n_special, first, out):
         store(room, 0, 4, v)
         store(room, 0, 8, total)
         store(room, 0, 12, share)
-        for row in range(16):
-            out[row, i] = room[0, row]
+        for b in range(vectors[0], vectors[1]):
+            for row in range(b, 16, 4):
+                out[row, i] = room[0, row]
 
 
 @part

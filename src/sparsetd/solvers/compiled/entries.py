@@ -293,16 +293,17 @@ def _awakened(s, past, j, how, here, law, out, i):
 
 
 @kernel
-def materialise(s, past, how, first, out):
-    """Write x and Σωx of the lines from `first` on into `out`, a row for each vector; the state is left alone.
+def materialise(s, past, how, first, vectors, out):
+    """Write x and Σωx of the lines from `first` on into `out`, a row for each lane; the state is left alone.
 
-    `how` is the shape of a line, whether crossings are searched for, and thresholds differ between features.
+    `vectors` are the first lane that is asked for and the one after the last. `how` is the shape of a line, whether
+    crossings are searched for, and whether thresholds differ between features.
     """
     s, past, out, line = borrow(s, 0), borrow(past, 4), borrow(out, 0), np.zeros((1, 8))
     here, law = load(s.scalar, F, 0), asleep.law_of(s, float(s.counter[SINCE]))
     for i in range(out.shape[1]):
         _awakened(s, past, first + i, how, here, law, line, 0)
-        for b in range(MARKS[how[0]].vectors):
+        for b in range(vectors[0], vectors[1]):
             out[V + b, i], out[R + b, i] = line[0, V + b], line[0, R + b]
 
 
