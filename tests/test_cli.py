@@ -82,7 +82,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["benchmark"], "run 'python -m benchmarks' in a clone"),
         (
             ["sweep", "star", "--method", "TD", "--out", "o", "--grid", "a=.1", "a=.2"],
-            "'a' is given twice; say it once",
+            "'a' is given twice: give it once",
         ),
         (
             ["sweep", "star", "--method", "TD", "--out", "o", "--grid", "a=1:1:1000000000"],

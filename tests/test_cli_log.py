@@ -309,7 +309,7 @@ def test_shards_go_on_from_a_model_file(capsys, log):
         (["--init", "tdc.sparsetd", "--gamma", "0.5"], "--gamma is settled by the model file"),
         (["--init", "tdc.sparsetd", "--target", "1 if a > 0; else 0"], "holds state values: leave --target out"),
         (["--set", "gamma=0.5", "--gamma", "0.9"], "write --gamma"),
-        (["--set", "eta=1", "--set", "eta=2"], "'eta' is given twice; say it once"),
+        (["--set", "eta=1", "--set", "eta=2"], "'eta' is given twice: give it once"),
         (["--export", "m.pkl"], "must end in .sparsetd or .json or .onnx"),
     ],
     ids=" ".join,

@@ -274,5 +274,5 @@ def test_a_method_whose_code_was_edited_is_run_again(tmp_path, monkeypatch):
 
 
 def test_a_setting_that_no_file_can_hold_says_to_leave_out_away(tmp_path):
-    with pytest.raises(TypeError, match="leave `out` away"):
+    with pytest.raises(TypeError, match="leave out `out`"):
         sweep(TDC(), {"step_size": [lambda _: 0.1]}, random_walk(), n_rows=50, n_jobs=1, out=tmp_path)

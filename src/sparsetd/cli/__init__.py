@@ -22,11 +22,11 @@ from sparsetd.cli.command import build_parser, open_streams, tell
 
 __all__ = ["main"]
 
-SCHEMA_VERSION = 1  # of what `--json` prints: raised when a key changes its meaning or goes away
-NO_READER = 141  # as the shell reports a program that wrote to a closed pipe
+SCHEMA_VERSION = 1  # of the `--json` output: raise it when a key changes its meaning or goes away
+NO_READER = 141  # the code that a shell reports for a program that wrote to a closed pipe
 WRONG_PATHS = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, FileExistsError)
 WRONG = (ValueError, TypeError, ImportError, *WRONG_PATHS)
-NO_ROOM = ("failed to map segment", "Could not find/load shared object")  # what a library says for which there is none
+NO_ROOM = ("failed to map segment", "Could not find/load shared object")  # the loader's words for missing memory
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> tuple[str, int]:
-    """What a command prints, and its exit code; an error is told on stderr."""
+    """Run a command: the text that it prints and its exit code. Errors go to stderr."""
     if "_ARGCOMPLETE" in os.environ:  # the shell asks what may come next, and argcomplete answers and exits
         import argcomplete
 
@@ -61,7 +61,7 @@ def _run(words: list[str]) -> tuple[str, int]:
     try:
         build_parser(words).parse_args(words, args)
         with warnings.catch_warnings(), nullcontext() if args.quiet else shown():
-            # without the line of code
+            # Python's own format would also print the line of code.
             warnings.showwarning = lambda message, *_, **__: tell(f"sparsetd: warning: {message}")
             text, data = args.run(args)
         code = 0
@@ -95,7 +95,7 @@ def _finds_no_room(problem: Exception) -> bool:
 
 
 def _sentence(problem: Exception) -> str:
-    """The first line of the message, or the name of the exception where it has none."""
+    """The first line of the message, or the name of the exception if the message is empty."""
     if isinstance(problem, OSError) and problem.filename:
         return f"{problem.filename}: {problem.strerror}"
     if isinstance(problem, MemoryError) or getattr(problem, "errno", None) == errno.ENOMEM:

@@ -21,7 +21,7 @@ from sparsetd.logs import Shard
 from sparsetd.logs.door import Log, extent, manifest_of
 from sparsetd.logs.sharding import DENSE
 
-BUILT = "functions that are built of the columns, or 'none' for the columns as they are"
+BUILT = "'auto' adds bends and products of the columns; 'none' takes the columns as they are"
 CLASSIFIERS = ("logistic", "boosting", "forest")
 JUDGING = (
     options.GAMMA,
@@ -34,7 +34,7 @@ JUDGING = (
 )
 HALVES = "random halves of the log for the selection frequencies"
 KINDS = ("every", "first", "persistent")
-WHEN = "the cause is new at every decision, touches the first one alone, or lasts"
+WHEN = "the cause is new at every decision, affects only the first one, or lasts for the whole episode"
 FACTORS = "1.25,1.5,2,3,5"
 FOLDED = (
     "The probabilities of the logged actions were estimated from {n} folded columns. Features that share a column hide "
@@ -43,13 +43,13 @@ FOLDED = (
 )
 MISFITS = {"misspecified", "unobserved_state", "behavior_misfit"}  # cautions that say that the model is wrong
 SHARED = (
-    "The features were folded into {n} columns, and the model cannot tell those apart that share one. This may be why "
-    "it is wrong: compare with the answer of --buckets {more}."
+    "The features were folded into {n} columns, and the model cannot tell apart features that share one. This may be "
+    "why it is wrong: compare with the answer of --buckets {more}."
 )
 
 
 def judged(question: Callable[..., Any], args: Namespace, log: tuple[Shard, ...], **others: Any) -> Any:
-    """The answer of a function of `evaluation`, with the options as its arguments."""
+    """Call a function of `evaluation` with the options as its arguments."""
     features = None if args.features == "none" else args.features
     others |= {"classifier": classifier_of(args.classifier), "engine": options.engine_of(args), "progress": say}
     return options.passed(question, args, transitions=log, features=features, **others)
@@ -90,14 +90,14 @@ def classifier_of(name: str | None) -> Any:
 
 
 def check_page(args: Namespace, *targets: str | None) -> None:
-    """Refuse a path of the page that is also that of an input, such as a file that a target names."""
+    """Refuse to write the page over an input, such as the log or a model file that a target names."""
     files = [text for text in targets if text and (text.startswith("greedy:") or text.endswith(".sparsetd"))]
     models = [text.removeprefix("greedy:") for text in files]
     options.check_output(args.report, ".html", ".htm", inputs=[args.log, *models])
 
 
 def told(args: Namespace, result: Decision, *lines: str, **settings: Any) -> Outcome:
-    """The answer with more lines below it, after the page was written, which ends with how it was made."""
+    """Write the page if one is asked for, and return the answer with these lines below it."""
     answer = result.to_dict()
     red = {caution["code"] for caution in answer.get("warnings", ()) if caution["severity"] == "red"}
     doubt = about_folding(args, misfit=bool(red & MISFITS))
@@ -112,7 +112,7 @@ def told(args: Namespace, result: Decision, *lines: str, **settings: Any) -> Out
 
 
 def about_folding(args: Namespace, *, misfit: bool) -> str:
-    """What speaks against probabilities that are estimated from folded columns, or an answer whose model is wrong."""
+    """A caution if features were folded into so few columns that the answer may suffer; otherwise empty."""
     columns = {**manifest_of(args.log)["columns"], **args.column}
     n = columns.get("buckets")
     if n is None or n >= DENSE:
@@ -230,7 +230,7 @@ def _named(text: str) -> tuple[str, str]:
 
 
 def _targets(args: Namespace, pairs: list[tuple[str, str]]) -> tuple[Any, str | None]:
-    """The policies by name (or a family of rules), and the column of the log that one of them is."""
+    """The policies by name (or a family of rules), and the column of the log that holds one of them, if any."""
     from sparsetd.evaluation.target import taken
 
     if pairs[0][0] == "":
@@ -248,7 +248,7 @@ def _targets(args: Namespace, pairs: list[tuple[str, str]]) -> tuple[Any, str | 
 
 
 def _groups(args: Namespace, n_parts: int) -> Any:
-    """The argument `by` from --by: the name of an observed column, or of one that is read for this."""
+    """The argument `by` from --by: the name of an observed column, or any other column of the log with its values."""
     if args.by is None or n_parts > 1:
         return args.by
     try:

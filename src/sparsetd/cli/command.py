@@ -1,4 +1,4 @@
-"""What a command is made of, the list of all commands, and their parser.
+"""How a command is declared, the list of all commands, and the parser that is built from them.
 
 A new command is a function with the decorator `command`, and a line here. Results go to stdout, progress and errors to
 stderr.
@@ -36,10 +36,10 @@ def command(*options: Option) -> Callable[[Run], Run]:
 
 
 def option(words: str, help: str, kind: Any = str, default: Any = None, **how: Any) -> Option:
-    """An option from its name with what stands for its value ("--level P"), its help, and what reads the value.
+    """Declare an option: its name with a placeholder ("--level P"), its help, and a reader of its value.
 
     `kind` is a function from text, a tuple of the words that may be chosen, `bool` for a flag or `list` for an option
-    that may be repeated. A default is told at the end of the help.
+    that may be repeated. The help ends with the default.
     """
     name, _, shown = words.partition(" ")
     told: dict[str, Any] = {"help": help if default in (None, {}) else f"{help} (default: %(default)s)"}
@@ -70,7 +70,8 @@ def bold(text: str) -> str:
 def open_streams() -> bool:
     """Make stdin, stdout and stderr safe to use; False if there is no stdout.
 
-    Where one of them was closed, the next file to be opened would take its number and its words: the null device does.
+    If one of them is closed, the next file that is opened would take its number and receive its text. The null device
+    takes the place instead.
     """
     heard = sys.stdout is not None
     for number in range(3):
@@ -87,19 +88,19 @@ def open_streams() -> bool:
     return heard
 
 
-# The module of each command, which is imported when the command is called (help must not wait for Numba), and a
-# summary, in the order of `sparsetd --help`.
+# Each command with its module and its summary, in the order of `sparsetd --help`. The module is imported when the
+# command is called, because help must not wait for Numba.
 COMMANDS = {
     "demo": ("demo", "try the library on problems with known answers"),
     "example": ("logs", "write an example log to try the other commands on"),
     "prepare": ("logs", "turn a raw table with text, dates and gaps into a log"),
     "shard": ("logs", "split a log of any size into files of whole, sorted episodes"),
-    "inspect": ("logs", "say what a log was understood to be, what is missing, what looks wrong"),
+    "inspect": ("logs", "show how a log was understood, what is missing and what looks wrong"),
     "evaluate": ("answers", "estimate what a policy would have been worth, from a log, with an interval and reasons"),
     "compare": ("answers", "compare several policies on one log: values, all differences, which may be best"),
     "improve": ("answers", "learn a better policy on one part of a log and test it once on the other"),
     "sensitivity": ("answers", "ask how strong an unrecorded cause would have to be to change the answer"),
-    "select": ("models", "which features carry the value: the path of penalties and the choice"),
+    "select": ("models", "choose the features that carry the value, and show the path of penalties"),
     "fit": ("models", "learn a value function from a log and save it to a file"),
     "predict": ("models", "values of the states of a log from a model file, or actions from a policy file"),
     "sweep": ("sweep", "compare methods over grids of settings and seeds, with sensitivity curves"),
@@ -158,7 +159,7 @@ def _nearest(message: str) -> str:
 
 def build_parser(words: Sequence[str]) -> argparse.ArgumentParser:
     """The parser for these words of the command line: only the commands they name are loaded."""
-    # Options are written in full: of a shortened one, "--check", nobody can say whether "--checkpoint" was meant.
+    # Options must be written in full: nobody could say whether a shortened "--check" means "--checkpoint".
     how: dict[str, Any] = {"formatter_class": _layout, "allow_abbrev": False}
     parser = Parser(prog="sparsetd", description=DESCRIPTION, epilog=EPILOG, **how)
     parser.add_argument("--version", action="version", version=f"sparsetd {version('sparsetd')}")

@@ -116,8 +116,8 @@ def try_methods(
 ) -> tuple[list[Problem], list[dict[str, Any]], Curves, Evaluation, float]:
     """Collect transitions off-policy, fit every method, and measure it against the exact answer.
 
-    Returns the problems, a row for every method and the truth, learning curves, and the value of a policy from another
-    one's log and exactly.
+    Returns the problems, a row for every method and for the truth, the learning curves, and the value of a policy:
+    estimated from another policy's log, and exact.
     """
     say("collecting off-policy transitions")
     problems = [_star(samples, seed), _random(samples, seed, passes)]
@@ -170,7 +170,7 @@ def _random(samples: int, seed: int, passes: int) -> Problem:
 
 
 def _evaluation(mdp: FiniteMDP, samples: int, seed: int) -> tuple[Evaluation, float]:
-    """The value of the target policy at the start, from episodes of 20 steps of the behaviour policy, and exactly."""
+    """The value of the target policy: estimated from episodes of 20 steps of the behaviour policy, and exact."""
     log = mdp.trajectory(max(200, 5 * samples), np.random.default_rng([seed, 2]), horizon=20)
     columns: dict[str, Any] = {"ratio": log.ratio, "start": log.start, "truncated": np.append(log.start[1:], True)}
     episodes = Transitions.from_arrays(log.phi, log.reward, log.phi_next, **columns)
@@ -179,7 +179,7 @@ def _evaluation(mdp: FiniteMDP, samples: int, seed: int) -> tuple[Evaluation, fl
 
 
 def _learn(estimator: Any, problem: Problem) -> tuple[Array, Array]:
-    """Fit, and return a curve: the exact RMSPBE after so many transitions. A stream is fed bit by bit."""
+    """Fit, and return a learning curve: numbers of transitions, and the exact RMSPBE after each of them."""
     n, streamed = len(problem.log), getattr(estimator, "n_passes", None) == 1
     seen = np.unique(np.geomspace(min(100, n), n, POINTS).astype(int)) if streamed else np.array([n])
     errors = np.empty(len(seen))

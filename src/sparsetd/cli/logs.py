@@ -72,7 +72,7 @@ def example(args: Namespace) -> Outcome:
 
 
 def write_log(log: logs.Transitions, path: Path) -> None:
-    """The columns of the documented schema, as Parquet, CSV or NumPy archive; flags are 0 and 1."""
+    """Write a log as Parquet, CSV or NumPy archive under the documented column names; flags become 0 and 1."""
     import pyarrow
     import pyarrow.csv
 
@@ -100,7 +100,7 @@ def write_log(log: logs.Transitions, path: Path) -> None:
     option("--out FILE", "the log to write (.parquet)", required=True),
     option("--missing", GAPS, MISSING),
     option("--ends", ENDS, ("last-row", "cut")),
-    option("--bandit", "every row is a decision of its own", bool),
+    option("--bandit", "every row is a separate decision, without episodes", bool),
     option("--drop NAME", "leave this column out", list),
     option("--keep WHAT", f"do not touch this: {', '.join(KEEP)}", list),
     option("--na WORD", "one more word for a missing value", list),
@@ -122,9 +122,9 @@ def prepare(args: Namespace) -> Outcome:
 
     One row of the table is one decision. Treatments and categories may be text and keep their
     names, yes and no become flags, dates put the rows of an episode in order, exact copies are
-    dropped, and gaps are filled. Columns that have no role are observed. Everything that was done is
-    said. If something cannot be understood, all problems of the file are listed at once and nothing
-    is written.
+    dropped, and gaps are filled. Columns that have no role are observed. The command lists everything
+    that it did. If something cannot be understood, it lists all problems of the file at once and
+    writes nothing.
 
     examples:
       sparsetd prepare stays.csv --out log.parquet
@@ -152,10 +152,10 @@ def prepare(args: Namespace) -> Outcome:
 def shard(args: Namespace) -> Outcome:
     """Split a log of any size into files of whole, sorted episodes.
 
-    Sorts logs that do not fit in memory, in any order, by episode and step into Parquet files of
-    whole episodes, with a manifest (columns, counts, checksums). The folder can then be given to
-    evaluate, select, fit and inspect in place of a log, and they need memory for a few of its files
-    only. An interrupted run continues when you start it again with the same arguments.
+    Sorts rows that come in any order, and need not fit in memory, by episode and step into Parquet
+    files of whole episodes, with a manifest (columns, counts, checksums). Give the folder to
+    evaluate, select, fit and inspect in place of a log: they then need memory for only a few of its
+    files. An interrupted run continues when you start it again with the same arguments.
 
     examples:
       sparsetd shard log.csv --out log-shards
@@ -173,7 +173,7 @@ def shard(args: Namespace) -> Outcome:
 
 @command(*LOG)
 def inspect(args: Namespace) -> Outcome:
-    """Say what a log was understood to be, what is missing, what looks wrong.
+    """Show how a log was understood, what is missing and what looks wrong.
 
     Run this first. It reads the log as every other command will and reports in plain words: which
     columns were taken for what, how episodes end, whether probabilities make sense, and what looks

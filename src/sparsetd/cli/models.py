@@ -39,7 +39,7 @@ OTHERS = {"next_observation", *ALIASES} - set(STATE)
 
 @command(*options.LOG, options.TARGET, options.GAMMA)
 def select(args: Namespace) -> Outcome:
-    """Which features carry the value: the path of penalties and the choice.
+    """Choose the features that carry the value, and show the path of penalties.
 
     Solves the sparse problem for a range of penalties, drops what chance would explain, and prints
     the path with the features that are left.
@@ -119,11 +119,11 @@ CODE = "the code of that module is run, found in the current folder first"
     options.PART,
     option("--out FILE", "model file to write", required=True),
     option("--method NAME", f"estimator (default: {METHOD})"),
-    option("--set NAME=VALUE", "a parameter of it (repeatable)", SETTING, {}, action=options.Assignments),
+    option("--set NAME=VALUE", "a parameter of the estimator (repeatable)", SETTING, {}, action=options.Assignments),
     option("--gamma G", "discount of one step, 0 to 1 (default: 0.99)", options.fraction),
     option("--features", "feature map (default: standard, and raw for sparse rows)", MAPS),
     option("--target POLICY", f"learn action values of this policy: a rule in words, or module:function; {CODE}"),
-    option("--init FILE", "go on from this model file, which has the method, its settings and features"),
+    option("--init FILE", "continue from this model file, with its method, settings and features"),
     option("--export FILE", "also write the weights alone: .sparsetd, .json or .onnx"),
     options.CHECKPOINT,
     options.CHECKPOINT_EVERY,
@@ -189,8 +189,10 @@ def _unfitted(kind: str | None, log: Any, estimator: Any) -> Any:
 
 
 def _named_for_later(args: Namespace, log: Any) -> dict[str, Any]:
-    """The columns by role that another log needs for this model, with the width of sparse rows: other hashes are none
-    of its features."""
+    """The columns by role that a later log needs for this model.
+
+    Sparse rows keep their width, because a column means another feature if the width changes.
+    """
     if not issparse(log.observation):
         return dict(args.column)
     known = manifest_of(args.log)["columns"].items()
@@ -199,23 +201,23 @@ def _named_for_later(args: Namespace, log: Any) -> dict[str, Any]:
 
 
 def _tell_of_ends(log: Any, whole: bool) -> None:
-    """Say what becomes of episodes that were cut; of a log in shards the first one is at hand."""
+    """Say what becomes of episodes that were cut; of a log in shards, only the first shard is looked at."""
     if not log.terminated.any():
         say(
             "no row is marked as terminated, so every episode counts as going on after its last row: name the column "
-            "that says where one ended (--column terminated=NAME) if there is any"
+            "that says where episodes ended (--column terminated=NAME), if there is one"
         )
     cut = log.truncated.sum()
     if cut:
         place = "" if whole else "in the first shard, "
         say(
             f"{place}{cut:,} of {log.n_episodes:,} episodes were cut: unless columns hold the successors of their last "
-            f"rows, these are left out, and ends seem {cut / len(log):.1%} more frequent"
+            f"rows, these rows are left out, and ends then seem {cut / len(log):.1%} more frequent"
         )
 
 
 def _learn(model: Any, log: Any, policy: Any, goes_on: bool, kept: Mapping[str, Any]) -> None:
-    """Fit the model to a log in memory or to shards; a model that goes on keeps its features and moves its weights."""
+    """Fit the model to a log in memory or to shards; a model that continues keeps its features."""
     from sparsetd.evaluation import fit_shards
 
     if isinstance(log, tuple):
@@ -272,7 +274,7 @@ def _refuse_too_many(estimator: Any, log: Any) -> None:
 
 
 def _told(args: Namespace, model: Any) -> Outcome:
-    """What a fit ended with: its status, the heaviest features and the constant."""
+    """How a fit ended: its status, the heaviest features and the constant."""
     fitted, method = model.estimator_, type(model.estimator_).__name__
     n, (kept, lines) = len(fitted.coef_), kept_features(model.feature_names_, fitted.coef_)
     head = f"{method}: {fitted.status_} after {fitted.n_iter_:,} steps; {len(kept)} of {n} features kept"
@@ -288,7 +290,7 @@ def _estimator(args: Namespace) -> Any:
     """The estimator that --method names, with the parameters that --set and --gamma give."""
     method = method_named(args.method or METHOD)
     if "gamma" in args.set:
-        raise ValueError("--set gamma is the discount, which has an option of its own: write --gamma")
+        raise ValueError("--set gamma is the discount, and that has its own option: write --gamma")
     given = {"gamma": 0.99 if args.gamma is None else args.gamma, "fit_intercept": True, **args.set}
     parameters = method().get_params()
     for name in given:
@@ -299,7 +301,7 @@ def _estimator(args: Namespace) -> Any:
 
 
 def method_named(name: str) -> Any:
-    """The estimator of this name, in small letters or capitals."""
+    """The estimator of this name; capitals do not matter."""
     classes = [cls for cls in model_file.known_classes().values() if issubclass(cls, BaseTD) and cls is not BaseTD]
     known = {cls.__name__.lower(): cls for cls in classes}
     if name.lower() not in known:

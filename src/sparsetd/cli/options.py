@@ -32,7 +32,7 @@ class Assignments(Action):
         known = dict(getattr(namespace, self.dest) or {})
         for name, value in values if isinstance(values, list) else [values]:
             if name in known:
-                raise ArgumentError(self, f"'{name}' is given twice; say it once")
+                raise ArgumentError(self, f"'{name}' is given twice: give it once")
             known[name] = value
         setattr(namespace, self.dest, known)
 
@@ -103,7 +103,7 @@ def _part(text: str) -> tuple[int, int]:
 
 
 def as_column(words: str, help: str, convert: Callable[[str], Any]) -> Option:
-    """An option whose value joins those of --column, with its own name as the role."""
+    """An option that is short for --column ROLE=VALUE: its own name is the role."""
     role = words.partition(" ")[0].strip("-").replace("-", "_")
     return option(words, help, lambda text: (role, convert(text)), {}, action=Assignments, dest="column")
 
@@ -114,7 +114,7 @@ SOURCES = (
 )
 COLUMNS = option(
     "--column ROLE=NAME",
-    "what a column is called where it is not the usual name: reward=score, observation=age,HR,SOFA (repeatable; "
+    "the name of a column, if it is not the usual one: reward=score, observation=age,HR,SOFA (repeatable; "
     "'sparsetd inspect' shows the roles that were recognised)",
     assignment("ROLE=NAME", _columns),
     {},
@@ -148,7 +148,7 @@ GAMMA = option("--gamma G", "discount of one step, 0 to 1", fraction, 0.99)
 N_FOLDS = option("--n-folds N", "number of held-out folds", at_least(2), 5)
 N_JOBS = option("--n-jobs N", "processes; -1 is one for every core", _jobs, 1)
 CHECKPOINT = option(
-    "--checkpoint FOLDER", "keep finished work in this folder, go on from it after a stop, and clear it in the end"
+    "--checkpoint FOLDER", "keep finished work in this folder, resume from it after a stop, and clear it at the end"
 )
 CHECKPOINT_EVERY = option(
     "--checkpoint-every SECONDS", f"time from one checkpoint to the next (default: {SECONDS:g})", seconds
@@ -168,20 +168,20 @@ def n_resamples(what: str, default: int = 20) -> Option:
 
 
 def passed(function: Callable[..., Any], args: Namespace, **others: Any) -> Any:
-    """Call a function with the options that have the names of its parameters; `others` come last."""
+    """Call a function with the options that are named like its parameters; `others` replace them."""
     known = signature(function).parameters
     return function(**{name: value for name, value in vars(args).items() if name in known} | others)
 
 
 def read_log(args: Namespace, *, sparse: bool = False, **columns: Any) -> Transitions:
-    """The log with the columns as named on the command line; `columns` of the caller come last."""
+    """Read the log with the columns that the command line names; `columns` replace them."""
     log = read(args.log, **{**args.column, **columns})
     log = log if sparse else Shard(log).read()
     return log if getattr(args, "part", None) is None else log.part(*args.part)
 
 
 def read_shards(args: Namespace, **columns: Any) -> tuple[Shard, ...]:
-    """The shards of the log; a log that is no folder of shards is a single one."""
+    """The shards of the log; any other log counts as one shard."""
     parts = shards(args.log, **{**args.column, **columns})
     return parts if getattr(args, "part", None) is None else part_of(parts, *args.part)
 
@@ -233,6 +233,7 @@ def target_of(args: Namespace, text: str | None) -> tuple[Any, dict[str, Any]]:
     """The target for `evaluate`, and how the columns of the log must be read for it."""
     from sparsetd.evaluation.target import is_named, named_policy, reading
 
-    column = args.column.get("target_prob", text) if text == "target_prob" else text  # the role, whatever its column
+    # "target_prob" names the role: its column may have another name.
+    column = args.column.get("target_prob", text) if text == "target_prob" else text
     form, columns = reading(column, args.log)
     return (named_policy(form) if isinstance(form, str) and is_named(form) else form), columns

@@ -56,8 +56,8 @@ def sweep(args: Namespace) -> Outcome:
     its episodes with replacement. Finished runs are kept in DIR: after an interruption the same command
     goes on where it stopped. DIR/table.csv and DIR/<parameter>.png are made at the end.
 
-    Values of a grid: a list (1,4,16), a range with so many values (0:1:11) or one that is even on a
-    logarithmic scale (1e-4:1:20log).
+    Values of a grid: a list (1,4,16), a range (0:1:11 is 11 values from 0 to 1), or a range that is
+    evenly spaced on a logarithmic scale (1e-4:1:20log).
 
     examples:
       sparsetd sweep random-walk --method TDC ROTD --grid step_size=1e-3:1:13log eta=1,4 --n-runs 30 --out walk

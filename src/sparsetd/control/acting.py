@@ -58,7 +58,7 @@ def online(
 ) -> list[Episode]:
     """Learns action values while acting, for at most `n_episodes` episodes of at most `max_steps` steps.
 
-    `stop` is asked after every episode, and ends the run where it says so.
+    `stop` is called after every episode and ends the run when it returns True.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ def rollout(
     [True, True, True]
     """
 
-    names = getattr(policy, "actions", ()) or None  # the environment numbers its actions as the policy does
+    names = getattr(policy, "actions", ()) or None  # the environment must number its actions as the policy does
 
     def choose(observation: Array) -> int:
         row = action_probabilities(policy, np.asarray(observation).reshape(1, -1), action_names=names)[0]

@@ -64,7 +64,7 @@ class LinearValues:
 
 @dataclass(frozen=True)
 class Iteration:
-    """One evaluation: its weights, how far they and the policy moved, and what the estimator says of itself.
+    """One evaluation: its weights, how far they and the policy moved, and the status that the estimator reports.
 
     Examples
     --------
@@ -126,7 +126,7 @@ class PolicyIteration(Framed):
 
     @property
     def policy(self) -> ValuePolicy:
-        """Greedy in the last values: no choice among the iterates, which would need to know how good they are."""
+        """Greedy in the last values. To choose among the iterates one would have to know how good they are."""
         return ValuePolicy(self.iterations[-1].values, Rule())
 
     def averaged(self, last: int) -> ValuePolicy:
@@ -155,7 +155,7 @@ def policy_iteration(
     ----------
     evaluator : estimator or None
         Cloned for each policy. Rows are stacked action blocks φ(s, a) of length n_actions · d. None is LSTD with a
-        ridge of 10⁻⁴ of the features' mean square: without one, what a few rows happen to say decides which action is
+        ridge of 10⁻⁴ of the features' mean square: without a ridge, a few chance rows would decide which action is
         greedy.
     transitions : Transitions, or a function (k, policy) → Transitions
         One fixed sample, or fresh ones for every policy (then only equal weights count as convergence).

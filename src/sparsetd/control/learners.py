@@ -71,8 +71,8 @@ def action_values(weights: Array, phi: Array) -> Array:
     """θ_aᵀφ for every action a, each sum taken in the same order.
 
     Actions with the same weights must have the same value, because the greedy rule shares ties. A matrix product of
-    BLAS may take some rows in another order than others, which breaks ties in the last bit, and on every processor
-    in another way.
+    BLAS may sum some rows in another order than others, which breaks ties in the last bit, and differently on every
+    processor.
     """
     return np.asarray(np.sum(weights * phi, axis=1))
 
@@ -183,9 +183,9 @@ class GreedyROGQ(_TableLearner):
 
     RO-GQ(λ): x ← prox(x − αA_tᵀy), y ← Π(y + α(A_t x − b_t)) with the table of GQ(λ) (`eq:RO-TD`, `eq:gqAb`).
 
-    `acting` says which weights choose actions: the last iterate, the average of all of them (what the theory speaks
-    of) or an exponential average that forgets with the rate `forgetting`. With `step_size="auto"`, a tenth of GQ's, the
-    averages are what acts well: the last iterate of a saddle point circles.
+    `acting` says which weights choose actions: the last iterate, the average of all of them (the theory is
+    about this one) or an exponential average that forgets with the rate `forgetting`. With `step_size="auto"`, which is
+    a tenth of GQ's, act on an average: the last iterate of a saddle point circles.
 
     See also `GreedyGQ`: the same table without a saddle point; `online`: the loop that calls it.
 
@@ -234,7 +234,7 @@ class GreedyROGQ(_TableLearner):
 class EstimatorLearner:
     """Lets any estimator with `partial_fit` learn action values online, one row at a time: general, and slow.
 
-    See also `GreedyGQ`; `GreedyROGQ`: faster learners of their own.
+    See also `GreedyGQ`; `GreedyROGQ`: faster, each for one method.
 
     Examples
     --------

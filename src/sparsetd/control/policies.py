@@ -80,7 +80,7 @@ class ValuePolicy:
 
 
 def greedy(values: Values) -> ValuePolicy:
-    """All probability on the action of largest value, shared equally between ties.
+    """Always choose the action of largest value; ties share the probability equally.
 
     Examples
     --------
@@ -94,7 +94,7 @@ def greedy(values: Values) -> ValuePolicy:
 
 
 def epsilon_greedy(values: Values, epsilon: float) -> ValuePolicy:
-    """Greedy with probability 1 − ε, uniform over all actions with probability ε.
+    """Choose the best action with probability 1 − ε, and any action with probability ε: for exploration.
 
     Examples
     --------
@@ -122,7 +122,7 @@ def softmax(values: Values, temperature: float) -> ValuePolicy:
 
 
 def uniform(n_actions: int) -> Callable[[Array], Array]:
-    """The policy that ignores the observation.
+    """Choose every action with the same probability, whatever is observed.
 
     Examples
     --------

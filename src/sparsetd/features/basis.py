@@ -10,9 +10,9 @@ A value is seldom a straight line in lactate or in waiting time. So every column
     (z − k)₊ for knots between                      where there is still room: in long logs of few columns
 
 A column with two values (a category's dummy) stays as it is, and enters products as an indicator. Knots are quantiles
-of the rows seen in `fit`. Beyond the least and the greatest of these z stands still, so that no function of it grows
-outside the range of the log. The raw columns come first: what was right already stays among the candidates, and a ridge
-on the rest shrinks towards it (`selection.shrinkage`).
+of the rows seen in `fit`. Beyond the least and the greatest of these rows z stays constant, so that no function of it
+grows outside the range of the log. The raw columns come first: what was right already stays among the candidates, and
+a ridge on the rest shrinks towards it (`selection.shrinkage`).
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from sparsetd.features.maps import Array, positive_integer
 from sparsetd.logs import Transitions
 from sparsetd.system import recurrence
 
-BOUND = 2.5  # of a score
+BOUND = 2.5  # of the size of a score
 BLOCK = 8_192  # rows whose functions are made at a time
-N_QUANTILES = 200  # of a column, between which its score is interpolated
+N_QUANTILES = 200  # of a column: its score is interpolated between them
 ROWS_EACH = 10  # rows that every column of ψ needs
-EPISODES_EACH, FINE_EACH = 4, 12  # episodes that every function beside needs, and where there are rare products …
-FINE_ROWS = 150  # … which also find room in few long episodes: so many rows for every function
+EPISODES_EACH, FINE_EACH = 4, 12  # episodes needed for every added function, and for every one if products are rare …
+FINE_ROWS = 150  # … or this many rows for every function, which few long episodes can have
 LARGEST = 160  # functions beside the raw columns …
-LARGE, MANY = 50_000, 20  # … a third of that for so many rows or columns, a fifth for both: sums take its square
+LARGE, MANY = 50_000, 20  # … a third of them for this many rows or columns, a fifth for both: sums grow with the square
 SIDES = (1, -1, 2, -2)
 FAR = 2 / 3  # score from which a column is "very high", or "very low" below its negative
 MOST_PAIRED, MOST_TRIPLED = 60, 12  # columns whose products are considered
-SINGLES = 0.6  # share of the functions that functions of one column may take where not all find room
+SINGLES = 0.6  # share of the functions that those of one column may take if not all find room
 
 
 @dataclass(frozen=True)
@@ -71,10 +71,10 @@ class Basis(TransformerMixin, BaseEstimator):
     n_knots : int
         Hinges of a column with many values, beside its score; more where there is room for all products.
     max_functions : int
-        Functions beside the raw columns. Where not all find room, the columns of `order` go first.
+        The most functions to add to the raw columns. If not all find room, the first columns of `order` get theirs.
     max_fine : int
-        The number of functions up to which those are added that few rows decide: products of three columns, then those
-        of the far ends of two, then hinges between the knots.
+        Functions that depend on few rows are added only up to this total: products of three columns, then products of
+        the far ends of two, then hinges between the knots.
     order : sequence of int, optional
         Columns, the most promising first; as they come by default.
 
@@ -242,7 +242,7 @@ class Basis(TransformerMixin, BaseEstimator):
         return np.asarray(np.clip((column - low) / (high - low if high > low else 1.0), 0.0, 1.0))
 
     def _side(self, z: Array, j: int, side: int) -> Array:
-        """One side of the score of column j; an indicator is its own only side."""
+        """One side of the score of column j; an indicator has only one side."""
         beyond = FAR if abs(side) > 1 else 0.0
         return z if self._flat(j) else np.asarray(np.maximum(np.sign(side) * z - beyond, 0.0))
 
@@ -280,7 +280,7 @@ class Basis(TransformerMixin, BaseEstimator):
 def automatic(log: Transitions, gamma: float) -> Basis | None:
     """The basis of a log: as many functions as its first rows and episodes afford; None where they afford none.
 
-    Where not all columns find room, those go first whose score, or its size, goes with the rewards or the returns.
+    If not all columns find room, those come first whose score, or its size, is most correlated with rewards or returns.
     """
     X, n, episodes = log.observation, len(log), log.n_episodes
     if sp.issparse(X) or X.ndim != 2:
@@ -301,7 +301,7 @@ def _promising(basis: Basis, scores: list[Array], log: Transitions, gamma: float
     goes_on = np.append(log.episode[1:] == log.episode[:-1], False)
     ahead = recurrence(gamma * goes_on[::-1], log.reward[::-1, None])[::-1, 0]
     strength = np.zeros(log.observation.shape[1])
-    with np.errstate(all="ignore"):  # a constant goes with nothing
+    with np.errstate(all="ignore"):  # a constant column has no correlation
         for j, column in enumerate(log.observation.T):
             z = basis.rank_score(column, j) if basis._flat(j) else scores[j]
             correlation = np.corrcoef([z, np.abs(z), log.reward, ahead])[:2, 2:]
@@ -326,7 +326,7 @@ def _fitting(groups: Iterable[list[Function]], room: int) -> list[Function]:
 
 
 def _points(column: Array) -> tuple[Array, Array]:
-    """Values of a column and their scores: all of a few values, quantiles of many."""
+    """Values of a column and their scores: all values if they are few, quantiles if they are many."""
     ordered = np.sort(column)
     values = np.unique(ordered)
     if len(values) > N_QUANTILES:

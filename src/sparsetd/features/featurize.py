@@ -93,7 +93,7 @@ def featurize(
     policy : callable, optional
         From observations (n, p) to action probabilities (n, n_actions).
     sparse : bool, optional
-        CSR or dense rows; as the transformer returns them where None.
+        CSR or dense rows; None keeps what the transformer returns.
     clear : bool
         False leaves φ' of terminated rows as it is, which saves a copy where their discount of 0 says enough.
 
@@ -186,7 +186,7 @@ def feature_names(features: Any, transitions: Transitions, n_actions: int | None
 
 
 def successors(transitions: Transitions) -> Array:
-    """The successors s', or s where a row terminated: what it logged there may be a state that no feature map knows."""
+    """The successors s', or s where a row terminated: the state logged there may be one that no feature map knows."""
     s, after, ended = transitions.observation, transitions.next_observation, transitions.terminated
     if sp.issparse(s):
         return sp.vstack([s, after], format="csr")[np.arange(len(ended)) + np.where(ended, 0, len(ended))]

@@ -67,7 +67,7 @@ class BoxFeatures(TransformerMixin, BaseEstimator):
         return np.array(self._names(list(_check_feature_names_in(self, input_features))), dtype=object)
 
     def _restore(self) -> None:
-        """What is derived from the parameters and the bounds is computed again, not stored: a file may say anything."""
+        """Compute again what follows from parameters and bounds; a file may say anything, so it is not trusted."""
         p = self.n_features_in_
         if type(p) is not int or not 1 <= p <= MAX_INPUTS or not np.shape(self.low_) == np.shape(self.high_) == (p,):
             raise ValueError("the bounds are not those of the columns.")
@@ -316,8 +316,8 @@ class TileCoding(BoxFeatures):
     φ_i(s) = 1 if s lies in tile i, else 0: a CSR row with exactly `n_tilings` ones.
 
     Tiling t is shifted in dimension j by ((2j + 1) t mod n_tilings) / n_tilings of a tile (Miller and Glanz, 1996), to
-    spread the corners better than equal shifts. States outside the box are clipped to it. The tiles of a tiling have
-    columns of their own, also when hashed: two tilings never collide, so rows stay binary and sorted.
+    spread the corners better than equal shifts. States outside the box are clipped to it. Every tiling has
+    its own columns, also when hashed: two tilings never collide, so rows stay binary and sorted.
 
     Parameters
     ----------
@@ -401,7 +401,7 @@ def _mix(h: Array) -> Array:
 
 @dataclass(eq=False, repr=False)
 class Tabular(TransformerMixin, BaseEstimator):
-    """Map every state to a feature of its own: a table of values, for states that are few and numbered.
+    """Give every state its own feature: a table of values, for states that are few and numbered.
 
     φ_i(s) = 1 if s = i, else 0, for states numbered 0, 1, …; several integer columns are numbered jointly.
 

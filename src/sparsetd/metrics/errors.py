@@ -18,8 +18,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sparsetd.solvers.saddle import inverse_root
 from sparsetd.system import Array, Batch, Table, Trace, TraceCarry, recurrence, trace_weights
 
-MOST_STEPS = 2000  # of LSMR: on 65,536 hashed rows these take a minute, and 35 are enough
-NOT_YET = 7  # as LSMR says that its steps were used up
+MOST_STEPS = 2000  # of LSMR: on 65,536 hashed rows so many take a minute, and 35 are enough
+NOT_YET = 7  # LSMR's code for an end without convergence
 
 # --- from data --------------------------------------------------------------------------------------------------------
 
@@ -39,12 +39,12 @@ def td_errors(batch: Batch, theta: Array) -> Array:
 
 
 def mspbe(batch: Batch, theta: Array, *, lam: float = 0.0, trace: Trace = "state") -> float:
-    """Return the mean squared projected Bellman error.
+    """Return the mean squared projected Bellman error: what TDC and GTD2 minimise, and zero for LSTD.
 
     MSPBE(θ) = gᵀC⁺g with g = (1/N) Σ δ_t e_t and C = (1/N) Σ φ_t φ_tᵀ: equation mspbe; eq:gqObj with traces.
 
     Since Σ_t δ_t e_t = Φᵀv with v_t = c_t z_t, z_t = δ_t + d_{t+1} z_{t+1} and (c, d) the weights of the trace, this is
-    ‖Π_Φ v‖²/N with Π_Φ the projection on the columns of Φ. It is computed so, by least squares: C is never formed, and
+    ‖Π_Φ v‖²/N with Π_Φ the projection on the columns of Φ. Least squares compute it: C is never formed, and
     features may be collinear. Without traces v = ρδ.
 
     >>> import numpy as np
@@ -61,7 +61,7 @@ def mspbe(batch: Batch, theta: Array, *, lam: float = 0.0, trace: Trace = "state
 
 
 def rmspbe(batch: Batch, theta: Array, *, lam: float = 0.0, trace: Trace = "state") -> float:
-    """Return the root of the mean squared projected Bellman error.
+    """Return the root of the mean squared projected Bellman error: the usual measure of learning curves.
 
     RMSPBE(θ) = √MSPBE(θ), in the units of the reward.
 
@@ -76,7 +76,7 @@ def rmspbe(batch: Batch, theta: Array, *, lam: float = 0.0, trace: Trace = "stat
 
 
 def neu(batch: Batch, theta: Array, *, lam: float = 0.0, trace: Trace = "state") -> float:
-    """Return the norm of the expected update, squared.
+    """Return the squared norm of the expected update: unlike the MSPBE, it depends on the scale of the features.
 
     NEU(θ) = ‖g‖²: the MSPBE without the C⁺ that makes it free of scale.
 
@@ -101,9 +101,9 @@ def corrections(batch: Batch, theta: Array, lam: float, trace: Trace) -> Array:
 def project_on_columns(phi: Array | sp.csr_array, v: Array) -> Array:
     """Π_Φ v: the fitted values of a least-squares regression (pivoted QR; LSMR where Φ is sparse)."""
     if sp.issparse(phi):
-        # Columns of length 1, without those that have no entry, span what they spanned before. A common feature beside
-        # rare ones has a column hundreds of times as long, and LSMR, whose steps grow in number with the ratio, would
-        # not end on hashed rows.
+        # Scaling columns to length 1 and dropping empty ones does not change what they span. Unscaled, a common feature
+        # has a column hundreds of times as long as a rare one; the larger this ratio, the more steps LSMR needs, and
+        # on hashed rows it would not end.
         phi = sp.csr_array(phi)
         length = np.sqrt(np.bincount(phi.indices, phi.data**2, minlength=phi.shape[1]))
         place = np.cumsum(length > 0) - 1
@@ -125,7 +125,7 @@ def project_on_columns(phi: Array | sp.csr_array, v: Array) -> Array:
 # --- without sampling ------------------------------------------------------------------------------------------------
 
 
-# What is asked of a known problem: A = ΦᵀΞ(I − γP)Φ, b = ΦᵀΞR and C = ΦᵀΞΦ, or the true V as `value`, the `features`
+# A known problem has A = ΦᵀΞ(I − γP)Φ, b = ΦᵀΞR and C = ΦᵀΞΦ, or the true V as `value`, the `features`
 # of the states and their weights `xi`.
 Known = Any
 
@@ -158,7 +158,7 @@ def exact_rmspbe(problem: Known, theta: Array) -> float:
 
 
 def exact_neu(problem: Known, theta: Array) -> float:
-    """Return the norm of the expected update of a known problem, squared.
+    """Return the squared norm of the expected update of a known problem.
 
     NEU(θ) = ‖b − Aθ‖².
 
@@ -173,7 +173,7 @@ def exact_neu(problem: Known, theta: Array) -> float:
 
 
 def value_error(problem: Known, theta: Array) -> float:
-    """Return the distance of the learnt from the true values, weighted by how often a state is visited.
+    """Return the distance between learnt and true values of a known problem, weighted by how often states are visited.
 
     ‖Φθ − V‖_Ξ = √Σ_s ξ(s)(φ(s)ᵀθ − V(s))².
 

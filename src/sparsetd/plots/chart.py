@@ -21,7 +21,7 @@ from sparsetd._tools.numbers import Numbers, exponent, ten
 Kind = Literal["linear", "whole", "log"]
 Shape = Literal["line", "area", "point", "bar", "text"]
 MARGIN = {"left": 42.0, "right": 16.0, "top": 12.0, "bottom": 46.0}
-LETTER = 0.023  # of the width of a chart: a digit on a phone, where the style sheet makes the letters this large
+LETTER = 0.023  # width of a digit on a phone, as a share of the chart: the style sheet enlarges letters there
 BETWEEN = 62.0  # pixels from one tick to the next
 HEAD = 22.0  # height of the name of the upright axis, which stands above it: beside it a phone would cut it off
 SCALES = {"linear": "linear", "whole": "linear", "log": "log"}  # what matplotlib calls them
@@ -31,7 +31,7 @@ COLOURS = {"main": OURS, "band": OURS, "bar": OURS, "warm": "black", "off": "0.8
 
 @dataclass(frozen=True)
 class Scale:
-    """A map from data to pixels: linear, linear with ticks at whole numbers alone, or logarithmic."""
+    """A map from data to pixels: linear, linear with ticks only at whole numbers, or logarithmic."""
 
     low: float
     high: float
@@ -62,7 +62,7 @@ class Scale:
         return found if len(found) > 1 or self.kind == "whole" or count > 8 else self.ticks(count + 1)
 
     def labels(self, ticks: Sequence[float]) -> tuple[list[str], str]:
-        """The numbers at the ticks, and the power of ten, if any, that they leave to the name of the axis."""
+        """The numbers at the ticks, and the power of ten, if any, that the name of the axis takes over."""
         size = max(map(abs, ticks), default=0.0)
         if self.kind == "log":
             plain = not ticks or (min(ticks) >= 1e-3 and size < 1e5)
@@ -90,7 +90,7 @@ def log_span(values: Sequence[float]) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Mark:
-    """One thing that is drawn, in the units of the data; a text is placed in pixels, and on a page alone.
+    """One thing that is drawn, in the units of the data; a text is placed in pixels, and only a page shows it.
 
     `top` is the upper edge of an area, `size` the radius of a point.
     """
@@ -187,7 +187,7 @@ class Chart:
                 return _words(css, xs[0], ys[0], mark.tip, anchor)
 
     def _axes(self) -> str:
-        """Both axes; names of rows may stand in the place of the upright one."""
+        """Both axes; if the rows have names, these replace the upright axis."""
         left, base, y_ticks = self.x.start, self.y.start, self.y.ticks(5)
         x_ticks = self.x.ticks(max(2, int((self.x.end - left) / BETWEEN)))
         (x_labels, x_power), (y_labels, y_power) = self.x.labels(x_ticks), self.y.labels(y_ticks)
@@ -219,7 +219,7 @@ class Chart:
         return "".join(_words(f"note {css}", self.x.end + 5, y + 4, name, "start") for name, (*_, css), y in told)
 
     def draw(self, ax: Any = None) -> Any:
-        """The chart on matplotlib axes, those that are given or new ones; returns the axes."""
+        """Draw the chart on the given matplotlib axes, or on new ones; returns the axes."""
         ax = axes(ax)
         for mark in self.marks:
             if mark.kind == "area":
@@ -269,7 +269,7 @@ def axes(ax: Any) -> Any:
 def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
     """The places in [low, high], in this order and `gap` apart, that are nearest to the wanted ones in least squares.
 
-    Less i·gap they only have to increase: an isotonic regression.
+    Once i·gap is subtracted, the places only have to increase, which is an isotonic regression.
     """
     if not len(wanted):
         return []

@@ -30,7 +30,7 @@ def intervals(
     named: str = "",
     narrow: bool = False,
 ) -> Chart:
-    """Values with their intervals, one row each; `ends` must be seen, and the dashed line at `guide` is `named`.
+    """Values with their intervals, one row each. All `ends` are in the picture; `named` is a line at `guide`.
 
     A value far from all of them does not set the scale: on a page its row shows an arrow and the number. In a `narrow`
     picture, for a phone, the names stand above their rows.
@@ -77,7 +77,7 @@ def band(
     guide: str = "",
     height: float = 0.0,
 ) -> Chart:
-    """A line with a band around it; `guide` names a line at `height`, which the picture then holds.
+    """A line with a band around it; `guide` names a dashed line at `height`, which is then in the picture.
 
     Two values, such as no and yes, have nothing between them: they are two points with whiskers.
     """

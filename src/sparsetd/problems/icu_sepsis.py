@@ -85,7 +85,7 @@ class ICUSepsis:
         return np.linalg.solve(np.eye(N_PATIENT_STATES) - self.gamma * P, r)
 
     def exact_value(self, policy: Array) -> float:
-        """Value of the start distribution."""
+        """The value of a policy, averaged over the states in which patients start."""
         return float(self.start[:N_PATIENT_STATES] @ self.values(policy))
 
     def log(self, n_episodes: int, target: Array, rng: np.random.Generator, *, n_noise: int = 0) -> Transitions:

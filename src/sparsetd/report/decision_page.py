@@ -1,7 +1,7 @@
 """The documents of decisions: policies beside one another, and a policy that was proposed and tested.
 
-As in the document of an evaluation the order is the reader's: the decision, what it rests on, where it comes from,
-words. Each takes what `to_dict` of its result returns, and nothing else.
+As in the document of an evaluation, the order is the reader's: the decision, what it rests on, where it comes from,
+and the words that are used. Each document takes what `to_dict` of its result returns, and nothing else.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def improvement(p: Payload) -> Document:
 
 
 def _worth(p: Payload) -> str:
-    """The values that may be used in words, the highest first; of many the highest and the lowest."""
+    """A sentence with the values that may be used, highest first; of many, only the highest and the lowest."""
     doubted = p["unjudged"]
     usable = sorted((r for r in p["values"] if r["name"] not in doubted), key=lambda r: -float(r["value"]))
     if not usable:
@@ -184,7 +184,7 @@ def _estimates(
 
 
 def _differences(p: Payload) -> list[Block]:
-    """To what was done, and every pair; what is beyond chance is marked by a word and a colour."""
+    """Differences to what was done, then of every pair; a word and a colour mark those beyond chance."""
     pairs = _marked(p, p["differences"], [f"{r['name']} less {r['less']}" for r in p["differences"]])
     note = f"The {percent(p['level'])} intervals hold for all pairs at once."
     to_done = {name: r for name, r in p["to_done"].items() if pictures.finite(r["interval"])}
@@ -224,7 +224,7 @@ def _difference(p: Payload) -> str:
 
 
 def _places(places: Sequence[Payload], reference: str) -> list[Block]:
-    """By action, and by groups of states, where the share of decisions that differ makes sense."""
+    """Tables by action and by groups of states; only groups have a share of decisions that differ."""
     signed = Numbers.of(v["gain"] for v in places).signed
     heads = ("In the log", "Under the policy", "Worth", "Interval")
     rows: dict[bool, list[tuple[str, ...]]] = {False: [], True: []}
@@ -247,7 +247,7 @@ def policy_text(policy: Payload) -> str:
 
 
 def _policy(policy: Payload) -> list[Block]:
-    """The rule, the table that decides, and what was usually done, by which the rule limits the choice."""
+    """The rule, the table that decides, and what was usually done, which limits the choice of the rule."""
     usual = folded("What was usually done", f"<p>{SAY['habit']}</p>{_scores(policy, 'habit').html()}")
     scores, n = _scores(policy, "scores"), len(policy["actions"])
     if n > FEW_ACTIONS:  # a table as wide as this one would push everything else off the page
@@ -256,14 +256,14 @@ def _policy(policy: Payload) -> list[Block]:
 
 
 def _scores(policy: Payload, key: str) -> Table:
-    """One row per column, the strongest first, with the score of every action and the units; the constant ends it."""
+    """One row per column, the strongest first, with the scores of the actions and the units; the constant is last."""
     found = policy[key]
     *columns, constant = found[0]
     top = sorted(columns, key=lambda h: -max(abs(row[h]) for row in found))
     heads = ("Column", *(f"Score of {a}" for a in policy["actions"]), "Mean", "Standard deviation")
     rows = []
     for h in [*top, constant]:
-        # All digits that the policy itself has: the rule can be followed by hand.
+        # Enough digits to follow the rule by hand.
         units = [f"{policy[key][h]:.6g}" if h in policy[key] else "" for key in ("center", "scale")]
         rows.append((h, *(Numbers(3).signed(row[h]) for row in found), *units))
     return Table(heads, rows)

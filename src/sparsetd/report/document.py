@@ -69,7 +69,7 @@ class Table:
 
 
 def aligned(cells: Sequence[Sequence[str]], bold: Callable[[str], str] = str) -> list[str]:
-    """Lines of columns: the first to the left, the others to the right; `bold` dresses the first line."""
+    """Lines of columns: the first to the left, the others to the right; `bold` marks the first line."""
     first, *others = (max(map(len, entries)) for entries in zip(*cells, strict=True))
     lines = []
     for name, *rest in cells:
@@ -98,9 +98,9 @@ def text_of(blocks: Sequence[Block]) -> str:
 class Document:
     """Everything that is said about an answer, in the order of the reader.
 
-    `number` is the answer in large type with the words beside it, empty where none may be shown; `doubtful` says that
-    it must not be used: the cautions come first then. `kind` names the page in `texts.toml`, and `red` are the words of
-    a red box.
+    `number` is the answer in large type and the words beside it; it is empty if no number may be shown. A `doubtful`
+    answer must not be used, so its cautions come first. `kind` names the page in `texts.toml`; `red` is the first
+    sentence of a red box.
     """
 
     question: str
@@ -185,7 +185,7 @@ def folded(summary: str, body: str) -> Html:
 
 
 def figure(drawing: str, caption: str) -> Html:
-    """A chart with a caption, or with the one of this name; nothing if there is nothing to draw."""
+    """A chart above its caption, which is a text or a name in `texts.toml`; empty without a chart."""
     words = prose(TEXTS["captions"].get(caption, caption))
     return Html(f"<figure>{drawing}<figcaption>{words}</figcaption></figure>" if drawing else "")
 
@@ -203,9 +203,9 @@ def estimates(
     guide: float,
     named: str = "",
 ) -> Table:
-    """Values with their intervals; those of the rows `seen` are all in the picture, with a dashed line at `guide`.
+    """Values with their intervals, as a table and a picture with a dashed line at `guide`.
 
-    The picture is drawn twice, the second time for phones.
+    The rows `seen` set the scale of the picture. It is drawn twice, the second time for phones.
     """
     ends = [v for _, value, interval, _ in seen for v in (value, *pictures.finite(interval))]
     numbers = Numbers.of([*ends, guide], max(ends) - min(ends) if ends else None)

@@ -2,7 +2,7 @@
 
 The order is the reader's: the answer, how sure we are, which features carry it, how the fit went, how to repeat it.
 `evaluation` takes what `Evaluation.to_dict` returns (and so what `sparsetd evaluate --json` prints) and nothing else.
-With the bounds of `sensitivity` in it, they come first.
+If the answer holds the bounds of `sensitivity`, these come first.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from sparsetd.report.document import Block, Document, Html, Payload, Table, esti
 from sparsetd.report.shell import SAY, TEXTS
 
 HIDDEN = "What if something unrecorded drove the actions?"
-LEAP = 10.0  # times as wide as the range before
-SHAPES = 6  # columns whose shapes are drawn
+LEAP = 10.0  # a range this many times wider than the one before is not drawn
+SHAPES = 6  # the most columns whose shapes are drawn
 STRAIGHT = 0.95  # a shape is straight if its correlation with the column is at least this
 SHAPELESS = ("misspecified", "unobserved_state")  # cautions that say that the model has the wrong shape
 LEVELS = ("good", "warn", "bad")
@@ -67,7 +67,7 @@ def evaluation(p: Payload) -> Document:
 
 
 def _next(p: Payload) -> str:
-    """The remedy of the worst caution; with bounds below, only a red one says more than to look at these."""
+    """The remedy of the worst caution; if the page has bounds, the advice to look at them, unless a caution is red."""
     if p.get("confounding") and p["severity"] != "red":
         return SAY["look_within"]
     return remedy(p["warnings"]) or SAY["look"]
@@ -123,7 +123,7 @@ def _bounds(rows: Sequence[Payload], unit: str) -> list[Block]:
     for row in rows:
         ends = (" to ".join(map(signed, row[f"difference_{key}"])) for key in ("bounds", "interval"))
         told.append((f"Γ = {row['confounding']:g}", *ends))
-    # A range that leaps would set the scale, so that the others would be a line.
+    # A much wider range would set the scale and flatten the others to a line.
     n = next((i for i in range(2, len(rows)) if widths[i] > LEAP * widths[i - 1]), len(rows))
     wild = ", ".join(f"{row['confounding']:g}" for row in rows[n:])
     drawing = figure(pictures.fan(rows[:n], unit).svg(), "fan")
@@ -176,7 +176,7 @@ def verdicts(p: Payload) -> list[Verdict]:
 
 
 def certainty(p: Payload) -> list[Block]:
-    """The cards, the estimates of other methods, and how the rows count and the predictions hold."""
+    """The cards, the estimates of other methods, and two charts: how the rows count, how the predictions hold."""
     cards = verdicts(p)
     drawn = "".join(
         f'<div class="card {v.level}"><span class="soft">{escape(v.name)}</span> '
@@ -200,7 +200,7 @@ def certainty(p: Payload) -> list[Block]:
 
 
 def _ratios(p: Payload) -> str:
-    """How often the rows count, on logarithmic axes so that a few heavy rows are seen; those of weight 0 in words."""
+    """A chart of how often the rows count, logarithmic so that a few heavy rows show; words for rows of weight 0."""
     h = p["ratio_histogram"]
     if not h or not sum(h["counts"]):
         return ""
@@ -244,7 +244,7 @@ def _curved(shape: Payload) -> bool:
 
 
 def feature_table(features: Sequence[Payload], level: float, curved: Collection[str] = ()) -> Table:
-    """The features; on a page those whose interval holds 0 are greyed, and folded away where others are left.
+    """The features; on a page those whose interval holds 0 are greyed, and folded away if others are left.
 
     The `curved` ones have no weight: a picture shows them.
     """

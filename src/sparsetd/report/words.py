@@ -29,6 +29,6 @@ def formatted(value: Any, spec: str = "") -> str:
 
 
 def text_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], bold: Callable[[str], str] = str) -> str:
-    """Aligned columns for a terminal; `bold` dresses the header."""
+    """Aligned columns for a terminal; `bold` marks the header."""
     cells = [[formatted(row.get(column.key), column.format) for column in columns] for row in rows]
     return "\n".join(aligned([[column.title for column in columns], *cells], bold))

@@ -27,7 +27,7 @@ TRIALS = ("MirrorProx", "SaddleMirrorProx", "SaddleDistanceOverGradients", "Dual
 
 
 def job_of(model: Any) -> Job:
-    """The estimator as numbers, or one sentence about what the GPU cannot do."""
+    """The estimator as numbers, or an error that says what the GPU cannot do."""
     table, penalty, solver = model.triple()
     name, shrinkage = type(solver).__name__, penalty.shrinkage(table.n_blocks)
     ball: Any = {1: "box", 2: "l2"}.get(getattr(solver, "fit_norm", 0), "none")

@@ -63,7 +63,7 @@ def sweep(
     backend : "cores", a name of a joblib backend ("dask", "ray", "threading", …) or "cuda"
         "cuda" runs the streaming methods on a GPU through CuPy, all settings at once.
     out : folder or None
-        Where finished pieces are kept, and the table in the end. Pieces that are there are not run again.
+        Where finished pieces are kept and, at the end, the table. Pieces found there are not run again.
     progress : function of (finished, all) runs
     **options
         `n_rows`, `sampling` ("trajectory" or "independent") and `curve` (points of the learning curve) of a prediction
@@ -140,7 +140,7 @@ def _piece(task: Any, settings: list[Setting], seed: int, number: int) -> tuple[
 def _keys(task: Task, settings: list[Setting], pieces: list[Piece], numbers: str) -> list[str]:
     """A key for every piece: the data, the learners with all of their values, the seed, and the kind of numbers.
 
-    An estimator enters with what it is made of too: the code of one's own may have been edited since.
+    The key of an estimator also covers its operator, penalty and solver: users may have edited their own since.
     """
     data = key_of(task.description(settings[0]), numbers)
     made = [s.learner.triple() if hasattr(s.learner, "triple") else None for s in settings]
@@ -148,5 +148,5 @@ def _keys(task: Task, settings: list[Setting], pieces: list[Piece], numbers: str
         learners = [key_of(s.method, s.values, s.learner, parts) for s, parts in zip(settings, made, strict=True)]
     except TypeError as problem:
         said = f"A sweep with `out` keeps its settings in files, and {problem}"
-        raise TypeError(f"{said} Or leave `out` away.") from None
+        raise TypeError(f"{said} Or leave out `out`.") from None
     return [key_of(data, seed, [learners[k] for k in part]) for seed, part in pieces]

@@ -84,10 +84,10 @@ class Sweep(Framed):
         return _best_of(self.means(by), "method", self._metric(by))
 
     def edges(self, by: str | None = None) -> list[str]:
-        """A sentence for each parameter whose best value is the first or the last of its grid: it may go on there.
+        """A sentence for each parameter whose best value is the first or last of its grid: better ones may lie beyond.
 
-        Nothing is said where the parameter can have no value beyond, such as λ above 1. A method that diverged at
-        every setting has a sentence of its own.
+        A parameter that can have no value beyond, such as λ at 1, gets no sentence. A method that diverged at every
+        setting gets one.
         """
         found: dict[tuple[str, str, float], list[str]] = {}
         means, lost = self.means(by), list[str]()
@@ -103,11 +103,11 @@ class Sweep(Framed):
         return [*(_beyond(methods, *where) for where, methods in found.items()), *lost]
 
     def plot(self, parameter: str, by: str | None = None, ax: Any = None) -> Any:
-        """Sensitivity: the metric against one parameter, the others at their best for each of its values.
+        """Draw the sensitivity: the metric against one parameter, the others at their best for each of its values.
 
         Bands are 95 % confidence intervals of the mean over seeds; for a quantity that is never negative they are
         symmetric in its logarithm. A cross at the upper edge marks a setting that diverged in some run. A value that
-        is no number, such as "auto", is a dashed line across.
+        is not a number, such as "auto", is a dashed line across.
         """
         if parameter not in self.parameters:
             raise ValueError(f"{parameter!r} is not in the grid: choose from {', '.join(self.parameters)}")
@@ -159,7 +159,7 @@ class Sweep(Framed):
         return ax
 
     def _metric(self, by: str | None) -> str:
-        """The metric that was asked for, the first unless said."""
+        """The metric that is asked for; the first by default."""
         name = self.metrics[0] if by is None else by
         if name not in self.metrics:
             raise ValueError(f"{name!r} is not a metric of this sweep: choose from {', '.join(self.metrics)}")
@@ -178,7 +178,7 @@ class Sweep(Framed):
 
 
 def _end(name: str, best: Any, tried: Iterable[Any]) -> str:
-    """Which end of the numbers that were tried the best one is; "" where it is none, or where nothing lies beyond."""
+    """The end of the tried numbers at which the best one lies; "" if it lies between, or if nothing lies beyond."""
     numbers = {value for value in tried if isinstance(value, (int, float)) and not isinstance(value, bool)}
     if len(numbers) < 2 or best not in (min(numbers), max(numbers)):
         return ""
@@ -216,7 +216,7 @@ def _half_width(values: Array) -> Array:
 
 @cache
 def _quantile(freedom: int) -> float:
-    """That of Student's t, which a table of many settings needs again and again."""
+    """The 97.5 % quantile of Student's t, cached because a table of many settings needs it again and again."""
     from scipy.stats import t
 
     return float(t.ppf(0.975, freedom))

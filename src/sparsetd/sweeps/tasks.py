@@ -122,7 +122,7 @@ class Distance:
 
 
 def trace_for(settings: Sequence[Setting], data: Batch | FiniteMDP, metric: Metric) -> Trace:
-    """Whether the methods learn values of states, or of actions, which are given: no ratio weighs such a row.
+    """Whether the methods learn values of states, or of actions: there the action is given, so no ratio weighs a row.
 
     The two differ off-policy only. There a method for actions would learn the values of the behaviour from states.
     """
@@ -147,7 +147,7 @@ def trace_for(settings: Sequence[Setting], data: Batch | FiniteMDP, metric: Metr
 
 
 def distance(name: str, data: Batch | FiniteMDP, trace: Trace = "state") -> Distance:
-    """The error of that name on a log or a finite problem, as a method with this kind of trace makes it nil."""
+    """The error of this name on a log or a finite problem, weighted as methods with this kind of trace weigh rows."""
     if name not in NAMES:
         raise ValueError(f"{nearest('metric', name, NAMES)}, or pass a dict from a name to a function of the model")
     if data.n_features > LARGEST:
@@ -173,7 +173,7 @@ def distance(name: str, data: Batch | FiniteMDP, trace: Trace = "state") -> Dist
     return Distance(*products, squared=name in ("mspbe", "neu"))
 
 
-PROBE = 64  # rows or steps of a short run that shows what the functions of the user's compute
+PROBE = 64  # rows or steps of a short run: its result tells whether a user's functions were edited
 
 Row = dict[str, Any]
 Metric = str | Sequence[str] | Mapping[str, Callable[[Any], float]]
@@ -301,8 +301,8 @@ class Control:
 
 
 # A task has `run`, which gives the columns of one row (the metrics, `status` and `curve`), `data` of a seed, `together`
-# (how many settings make one piece of work) and `description`: all that decides the rows beside the settings and the
-# seed. A function of the user's enters it with what it computes in a short run of one setting.
+# (how many settings make one piece of work) and `description`: everything else that decides the rows. A user's function
+# enters the description with its result in a short run of one setting.
 Task = Prediction | Control
 
 
@@ -322,7 +322,7 @@ def pieces(n: int, passes: int, points: int) -> list[tuple[slice, bool]]:
 
 
 def resample(batch: Batch, rng: np.random.Generator) -> Batch:
-    """As many episodes as there are, drawn with replacement."""
+    """A log of as many episodes, drawn with replacement."""
     begins = np.flatnonzero(batch.start) if batch.start.any() else np.array([0])
     ends = np.append(begins[1:], len(batch))
     if len(begins) < 2:

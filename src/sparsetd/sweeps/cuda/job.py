@@ -1,4 +1,4 @@
-"""What the kernel is given: a setting as numbers, the constants that a group of settings is compiled with, and rows.
+"""The inputs of the kernel: a setting as numbers, the constants that a group of settings is compiled with, and rows.
 
 The features of the rows are padded to the width of a block, and their columns are float64.
 """

@@ -13,7 +13,7 @@ from sparsetd.sweeps.cuda.job import Inputs, Job, Shape, shape_of
 from sparsetd.system import Array
 
 LARGEST = 16_384  # features of one block of actions
-SPARE = 0.9  # of the free memory of the device
+SPARE = 0.9  # share of the device's free memory that a launch may take
 
 
 def stream(
@@ -92,7 +92,7 @@ def compiled(name: str, defines: str, package: str = "sparsetd.sweeps.cuda") -> 
 
 
 def cupy() -> Any:
-    """CuPy with a device, or one sentence."""
+    """CuPy, if it is installed and finds a device; otherwise an error in one sentence."""
     try:
         import cupy as cp
     except ImportError:
