@@ -202,7 +202,7 @@ def test_a_policy_that_may_be_worse_than_what_was_done_is_not_advised():
         told = a_comparison({key: [0.5, 1.5] for key in names}, to_done=to_done, best_set=best_set)
         return comparison(told).words["What to do next"]
 
-    assert "costs least of those that are better than what was done, beyond chance: b." in advised(-0.1, 0.1)
+    assert "cheapest of the policies that are better than what was done, beyond chance: b." in advised(-0.1, 0.1)
     assert "keep to what was done" in advised(-0.1, -0.1)
     assert "test it in a trial" in advised(-0.1, 0.1, best_set=["b"])
     assert advised(-0.1, -0.1, best_set=["b"]).startswith("Keep to what was done: none of these policies is better")
@@ -240,7 +240,7 @@ def test_a_simple_rule_is_advised_where_nothing_is_recommended():
 def test_improve_shows_a_number_in_large_type_only_where_it_may_be_used():
     page = improvement(an_improvement(unit="days")).html()
     assert '<p class="answer">+0.300 <small>difference in days to what was done' in page
-    assert "2 of 3 random splits speak for it beyond chance." in page
+    assert "In 2 of 3 random splits it was better than what was done, beyond chance." in page
     red = {"severity": "red", "warnings": [{"code": "x", "severity": "red", "text": "No.", "remedy": "Do `this`."}]}
     for worse in (an_improvement(recommended=False), an_improvement(evaluation=red)):
         assert 'class="answer"' not in improvement(worse).html()
@@ -262,8 +262,8 @@ def test_a_small_difference_beside_a_large_one_is_not_written_as_nothing():
     ends = {("b", "a"): [0.010, 0.030], ("c", "a"): [-113.0, 113.0], ("c", "b"): [-113.0, 113.0]}
     differences = [{"name": a, "less": b, "value": sum(v) / 2, "interval": v} for (a, b), v in ends.items()]
     document = comparison(a_comparison({key: [0.9, 1.1] for key in names}, differences=differences))
-    assert re.search(r"b less a +\+0\.020 +\+0\.010 to \+0\.030 +better", document.text())
-    cells = ["b less a", "+0.020", "+0.010 to +0.030", "better"]
+    assert re.search(r"b minus a +\+0\.020 +\+0\.010 to \+0\.030 +better", document.text())
+    cells = ["b minus a", "+0.020", "+0.010 to +0.030", "better"]
     row = re.search(r'<tr class="better">(.*?)</tr>', document.html())[1]
     assert re.findall(r"<(?:bdi|span)>([^<]*)<", row) == cells
 

@@ -139,7 +139,7 @@ def test_the_sentence_says_whether_the_difference_is_beyond_chance():
 
 
 def test_only_logs_of_several_steps_have_later_rewards():
-    assert "later rewards count less, by 0.99 a step" in page(PAYLOAD)
+    assert "later rewards count less, by a factor of 0.99 per step" in page(PAYLOAD)
     assert "later rewards count less, by" not in page(changed(n_rows=2000))
 
 

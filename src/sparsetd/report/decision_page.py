@@ -62,10 +62,10 @@ def improvement(p: Payload) -> Document:
         ends = f"{percent(test['level'])} interval {' to '.join(map(signed, difference['interval']))}"
         shown = (signed(difference["value"]), f"{_difference(p)} to what was done, {ends}")
     tried = [(r["recipe"], Numbers.of([r["difference"]]).signed(r["difference"])) for r in p["candidates"]]
-    recipes = Table(("Policy", "Difference on the inner half"), tried).html()
+    recipes = Table(("Policy", "Difference on the half that judged it"), tried).html()
     better, n = sum(split["interval"][0] > 0 for split in p["splits"]), len(p["splits"])
     tested = f"It was tested once on {count(p['n_tested'])} episodes that it was not learnt from."
-    tested += f" {better} of {n} random splits speak for it beyond chance." if n > 1 else ""
+    tested += f" In {better} of {n} random splits it was better than what was done, beyond chance." if n > 1 else ""
     return Document(
         question=f"Can it be done better? {'Recommended' if p['recommended'] else 'Not recommended'}.",
         kind="improvement",
@@ -185,7 +185,7 @@ def _estimates(
 
 def _differences(p: Payload) -> list[Block]:
     """Differences to what was done, then of every pair; a word and a colour mark those beyond chance."""
-    pairs = _marked(p, p["differences"], [f"{r['name']} less {r['less']}" for r in p["differences"]])
+    pairs = _marked(p, p["differences"], [f"{r['name']} minus {r['less']}" for r in p["differences"]])
     note = f"The {percent(p['level'])} intervals hold for all pairs at once."
     to_done = {name: r for name, r in p["to_done"].items() if pictures.finite(r["interval"])}
     beside = _marked(p, list(to_done.values()), list(to_done))
@@ -195,7 +195,7 @@ def _differences(p: Payload) -> list[Block]:
         gamma = f"above {robust['tried']:g}" if robust["gamma"] is None else number(robust["gamma"])
         recorded = [f"{name} {number(strength)}" for name, strength in robust["columns"][:1]] or ["–"]
         strengths.append((*row, gamma, *recorded))
-    heads = ("Less what was done", *beside.heads[1:], "Γ*", "Strongest recorded")
+    heads = ("Compared with what was done", *beside.heads[1:], "Γ*", "Strongest recorded")
     first = replace(beside, heads=heads, rows=strengths)
     found: list[Block] = []
     if strengths:

@@ -96,7 +96,7 @@ def remedy(cautions: Sequence[Payload]) -> str:
 def _comparison(p: Payload) -> str:
     """The answer in a sentence, beside the mean return of the log."""
     discounted = p["gamma"] < 1 and p["n_rows"] > p["n_episodes"]
-    later = f"; later rewards count less, by {p['gamma']:g} a step" if discounted else ""
+    later = f"; later rewards count less, by a factor of {p['gamma']:g} per step" if discounted else ""
     what, written = p.get("unit") or "the sum of its rewards", answers(p)
     observed, modelled = (written(p[key]["value"]) for key in ("observed_return", "behavior_modelled"))
     cut = p["behavior_value"]["name"] != p["observed_return"]["name"]

@@ -148,5 +148,5 @@ def _keys(task: Task, settings: list[Setting], pieces: list[Piece], numbers: str
         learners = [key_of(s.method, s.values, s.learner, parts) for s, parts in zip(settings, made, strict=True)]
     except TypeError as problem:
         said = f"A sweep with `out` keeps its settings in files, and {problem}"
-        raise TypeError(f"{said} Or leave out `out`.") from None
+        raise TypeError(f"{said} Without `out` the sweep runs as it is.") from None
     return [key_of(data, seed, [learners[k] for k in part]) for seed, part in pieces]
