@@ -73,7 +73,7 @@ class SoftmaxActor:
 
 @dataclass
 class _ActorAndCritic:
-    """Both as one learner of `online`: its values are the preferences u_aᵀφ(s) of the softmax.
+    """Actor and critic as one learner of `online`: its values are the preferences u_aᵀφ(s) of the softmax.
 
     The first row goes through the critic's `partial_fit`, which checks everything once; the others are handed on as
     they are, since at one row a call the checks would take most of the time.
@@ -97,7 +97,7 @@ class _ActorAndCritic:
         self.into = 0.0
 
     def update(self, step: Step) -> float:
-        """Both learn from the same δ, that of the critic before this row."""
+        """Both learn from the same δ, which the critic gives before it learns from this row."""
         discount = float(step.next_weight.sum())
         delta = step.reward + discount * float(self.theta @ step.phi_next) - float(self.theta @ step.phi)
         self.actor.update(step.phi, step.action, delta, step.ratio, self.into)
@@ -136,7 +136,7 @@ def actor_critic(
     ----------
     env : a Gymnasium environment with discrete actions
     critic : estimator of a gradient method: `TDC(lam=…)`, `ROTD()`, …
-        It is given the true ratio of every row, and goes on from its weights if it has some.
+        It is given the true ratio of every row, and continues from its weights if it has some.
     behavior : function from an observation to action probabilities, uniform by default
 
     See also `sparsetd.control.online`: learns action values instead of a policy.

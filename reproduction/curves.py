@@ -34,7 +34,7 @@ class Method:
     automatic: bool = False
 
     def make(self, alpha: float) -> Any:
-        """The solver with step α; one without a step keeps its own average, of the last quarter to half."""
+        """The solver with step α; one without a step averages the last quarter to half."""
         return self.solver(average="suffix") if self.automatic else self.solver(step_size=alpha, average="all")
 
 
@@ -97,7 +97,7 @@ def sampled_path(
 def expected_path(method: Method, eta: float, alpha: float, mdp: FiniteMDP, marks: list[int]) -> Iterator[Point]:
     """The same iteration with (A_t, b_t) replaced by their expectation: no noise, only the method.
 
-    The average is of x_0 … x_t, for an extragradient of its trial points.
+    The average is that of x_0 … x_t; an extragradient method averages its trial points.
     """
     table, wanted = method.table(eta), set(marks)
     A, b = expected_system(mdp, table)

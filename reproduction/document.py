@@ -45,7 +45,7 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table of strings with a title and, where something needs to be said, a note."""
+    """A table of strings with a title and, if needed, a note."""
 
     title: str
     header: Sequence[str]

@@ -1,4 +1,4 @@
-"""What an experiment is: settings that know where they come from, units of work, claims with verdicts by rule.
+"""The parts of an experiment: settings that know where they come from, units of work, claims with verdicts by rule.
 
 A file of this package describes one figure or table of the paper and ends in one :class:`Experiment`. Everything
 that is common (parallel runs, resuming, the report) lives elsewhere and reads only this description.
@@ -72,7 +72,7 @@ class Experiment:
 
 
 def curve(rows: Any, across: str, column: str, how: str = "median", **where: Any) -> tuple[Any, Any]:
-    """(values of `across`, median or another summary of `column` over the runs) of the rows where all of it holds."""
+    """(values of `across`, median or another summary of `column` over the runs) of the rows with these values."""
     for name, value in where.items():
         rows = rows[rows[name] == value]
     summary = rows.groupby(across)[column].agg(how)

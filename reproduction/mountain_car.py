@@ -177,7 +177,7 @@ def _test(settings: MountainCarSettings, choose: Callable[[Array], Array]) -> in
 def learn_online(
     settings: Any, n_samples: tuple[int, int], method: str, reading: Row, features: Any, rng: Any, epsilon: float
 ) -> Array:
-    """θ of the online reading: so many episodes and steps are all there is, ε-greedy, each row used once."""
+    """θ of the online reading: this many ε-greedy episodes and steps are all there is, and each row is used once."""
     d = features.transform(car.BOTTOM[None]).shape[1]
     constants = (car.N_ACTIONS, d, reading["gamma"], 0.0, settings.alpha)
     learner: Any = GreedyGQ(*constants, reading["eta"] if method == "TDC" else 0.0)  # without its correction GQ is TD

@@ -53,7 +53,7 @@ class ActorCriticSettings(Settings):
 
 @cache
 def tile_rows(n_tilings: int, n_tiles: int) -> Array:
-    """Tilings shifted by tenths of a tile are constant on a grid of such tenths: its rows, with a constant, once."""
+    """The features of every cell of a fine grid, on which tilings shifted by tenths of a tile are constant."""
     tiles = TileCoding(n_tilings, n_tiles, low=[0.0, 0.0], high=[1.0, 1.0]).fit(np.eye(2))
     n = n_tilings * n_tiles
     middle = np.minimum((np.arange(n + 1) + 0.5) / n, 1.0)

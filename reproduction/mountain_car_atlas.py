@@ -81,9 +81,10 @@ class AtlasSettings(Settings):
 
 
 def readings(settings: AtlasSettings, method: str, data: str, group: bool = False) -> list[Reading]:
-    """The readings of one method, in the order of `AXES`; what a method or a way of sampling does not have is fixed.
+    """The readings of one method, in the order of `AXES`; choices that a method or a way of sampling lacks are fixed.
 
-    A share of them is taken with all values of γ and η each, so that methods with and without η share theirs.
+    If only a share is taken, each reading in it keeps all values of γ and η, so that methods with and without η share
+    theirs.
     """
     known = {axis: getattr(settings, axis) for axis in AXES}
     if group:
@@ -101,7 +102,7 @@ def readings(settings: AtlasSettings, method: str, data: str, group: bool = Fals
 
 
 def units(settings: AtlasSettings) -> Iterator[Unit]:
-    """On a GPU all readings and seeds of a method are one unit; on cores every seed is, and LARS-TD's are cut again."""
+    """On a GPU all readings and seeds of a method are one unit; on cores every seed is, and LARS-TD's are split."""
     for method, data, group in product(METHODS, settings.data, (False, True)):
         if (method in EXACT and data != "fixed") or (group and method == "LARS-TD"):
             continue
@@ -276,7 +277,7 @@ def _fresh(settings: AtlasSettings, method: str, chosen: list[Reading], seeds: i
     for alike in _alike(chosen, seeds):
         for runs in (alike[i : i + FRESH] for i in range(0, len(alike), FRESH)):
             width, unit, kind = (_column(runs, axis) for axis in ("width", "normed", "reward"))
-            epsilon = EPSILON[str(kind[0])]  # the conventions of the group come alone
+            epsilon = EPSILON[str(kind[0])]  # readings of the group's code are never mixed with others
 
             def collected(
                 k: int, theta: Any, runs: Runs = runs, given: Any = (width, unit, kind), epsilon: float = epsilon

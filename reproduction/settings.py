@@ -34,7 +34,7 @@ def _setting(value: Any, source: Provenance, note: str) -> Any:
 class Settings:
     """Base of every experiment's settings; values are numbers, strings or tuples of them.
 
-    `carried` names those that decide which units there are, and not what a unit finds.
+    `carried` names the settings that decide which units there are, but not what a unit finds.
     """
 
     carried: ClassVar[tuple[str, ...]] = ("n_seeds",)

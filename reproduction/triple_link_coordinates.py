@@ -1,8 +1,8 @@
 """Coordinates for the Fourier basis of the triple link, from no knowledge of the plant to all of it.
 
-The basis needs the state in a box. What box, and along which axes, is not in the paper, and it decides whether the
-task can be learnt: every choice below is a linear map u = ½ + ½ c T s, clipped to [0, 1], and says what must be
-known to make T.
+The basis needs the state in a box. The paper does not say which box, nor along which axes, and this decides whether
+the task can be learnt. Every choice below is a linear map u = ½ + ½ c T s, clipped to [0, 1], with a note on what
+must be known to make T.
 """
 
 from __future__ import annotations

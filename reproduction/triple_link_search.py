@@ -1,4 +1,4 @@
-"""The search behind Table 2: random settings of GQ(λ) and RO-GQ(λ), equal budgets, judged on seeds of their own.
+"""The search behind Table 2: random settings of GQ(λ) and RO-GQ(λ) with equal budgets, judged on separate seeds.
 
 A candidate is drawn from fixed ranges; all candidates run with the same seeds. The first half of the seeds chooses the
 best candidate of each method, the second half, which the choice has not seen, is reported.
@@ -84,7 +84,7 @@ def units(settings: SearchSettings) -> Iterator[Unit]:
 
 
 def run(settings: SearchSettings, unit: Unit) -> list[Row]:
-    """A candidate is hopeless if two of its runs never last 300 steps; its other runs are not made."""
+    """A candidate is hopeless if two of its runs never last 300 steps; its other runs are skipped."""
     method, where, seeds = unit.params["method"], unit.params["where"], range(settings.n_seeds)
     numbers = range(unit.params["first"], unit.params["first"] + unit.params["n"])
     tuned = {k: candidate(settings, method, where, k) for k in numbers}

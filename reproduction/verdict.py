@@ -60,7 +60,7 @@ def judge(
     """The claim with its verdict: it holds with the printed settings, only under a stated reading, in part, or not.
 
     `because` states the reading; `part`, where it is not empty, says which part holds ("in the median, …"); `otherwise`
-    says why nothing does (where it is left out, `because` does).
+    says why no part holds, in place of `because`.
     """
     if literal:
         return Claim(kind, label, printed, ours, REPRODUCED, rule)
