@@ -185,7 +185,7 @@ def test_the_report_names_the_column_of_every_role() -> None:
 
 def test_rows_sorted_by_episode_alone_are_not_said_to_be_sorted_by_step() -> None:
     log = {"obs": np.arange(4.0), "reward": np.arange(4.0), "episode": [0, 1, 0, 1]}
-    assert "sorted by episode; in it, they keep their order." in str(inspect(log))
+    assert "sorted by episode; within an episode they keep their order." in str(inspect(log))
 
 
 def test_the_report_says_what_was_sorted_dropped_and_ignored(tmp_path: Path) -> None:

@@ -8,11 +8,11 @@ from dataclasses import asdict, is_dataclass
 from html import escape
 from typing import Any
 
-ROWS = 10  # of a table in a notebook
+ROWS = 10  # rows that a notebook shows
 
 
 class Framed:
-    """A result that is a frame: a notebook shows its words and its first rows, and the words alone without pandas."""
+    """A result that can become a frame. A notebook shows its words and first rows, or its words without pandas."""
 
     def to_frame(self) -> Any:
         """The entries as a pandas (or polars) frame: a column for each attribute that is an array."""
@@ -42,7 +42,7 @@ def frame(columns: Mapping[str, Any]) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Nested data that JSON knows: arrays and tuples as lists, dataclasses as objects, NaN and ±∞ as None."""
+    """Turn nested data into what JSON knows: arrays and tuples become lists, dataclasses objects, NaN and ±∞ None."""
     if is_dataclass(value) and not isinstance(value, type):
         return plain(asdict(value))
     if isinstance(value, Mapping):

@@ -14,7 +14,7 @@ import numba
 
 
 def njit(function: Any = None, **options: Any) -> Any:
-    """`numba.njit`, without `cache` where no folder for it can be written."""
+    """`numba.njit`, but without `cache` if no cache folder can be written."""
     if function is None:
         return lambda given: njit(given, **options)
     try:

@@ -1,4 +1,4 @@
-"""Public names of a package that are loaded when they are first used, so that a process starts with what it needs."""
+"""Load the public names of a package when they are first used, so that a process imports only what it needs."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Any, NoReturn
 def lazily(package: str, init: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return `__getattr__`, `__dir__` and `__all__` of a package, from the stub beside its `__init__.py`.
 
-    The stub imports every public name, for type checkers, from the module that has it or as a module. A name must
-    differ from its module's, or importing the module overwrites it.
+    The stub imports every public name for type checkers: a name from its module, or a module itself. A name must differ
+    from its module's, or importing the module overwrites it.
     """
     stub = Path(init).with_suffix(".pyi").read_text("utf-8")
     found = re.findall(rf"^from {package}\.?(\S*) import (\w+) as \w+$", stub, re.MULTILINE)
@@ -32,7 +32,7 @@ def lazily(package: str, init: str) -> tuple[Callable[[str], Any], Callable[[], 
 
 
 def refusing(package: str) -> Callable[[str], NoReturn]:
-    """Return the `__getattr__` of a package that has no such names: a sentence gives the new one of an old name."""
+    """Return a `__getattr__` that refuses every name; for an old name, its sentence gives the new one."""
 
     def refuse(name: str) -> NoReturn:
         new = old_names(package).get(name)
@@ -44,7 +44,7 @@ def refusing(package: str) -> Callable[[str], NoReturn]:
 
 
 def old_names(of: str) -> dict[str, str]:
-    """What earlier versions called otherwise in a package, or among "options" or "commands", with what it is now."""
+    """Map the old names in a package, or among "options" or "commands", to the present ones."""
     import tomllib  # only an error needs it
     from importlib.resources import files
 

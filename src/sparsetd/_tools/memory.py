@@ -1,4 +1,4 @@
-"""Whether a computation fits into memory: said before it starts, not by the system that kills it."""
+"""Find out before a computation starts whether it fits into memory, rather than let the system kill it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import numpy as np
 
 GIB = 2**30
 MEMINFO = Path("/proc/meminfo")
-# The limit of a container, what is used of it, and what of that are files that can go: the present and the older kind.
+# A container's limit, its use, and the cached files in that use, which can be dropped: first in the present form of
+# Linux's control groups, then in the older one.
 CGROUP = Path("/sys/fs/cgroup")
 LIMITS = (
     ("memory.max", "memory.current", "memory.stat", "inactive_file"),
@@ -19,7 +20,7 @@ LIMITS = (
 
 
 def require(need: float, what: str, remedy: str) -> None:
-    """Refuse what needs more bytes than are available: "… takes about 7.0 GiB, but 3.1 GiB are free: …"."""
+    """Refuse work that needs more bytes than are available: "… takes about 7.0 GiB, but 3.1 GiB are free: …"."""
     free = available()
     if need > free:
         sizes = f"takes about {need / GIB:.1f} GiB, but {free / GIB:.1f} GiB are free"
@@ -27,7 +28,7 @@ def require(need: float, what: str, remedy: str) -> None:
 
 
 def available() -> float:
-    """Bytes that this process may still take: the least of the system's, the container's and the process's limits."""
+    """Bytes that this process may still take, by the tightest limit of the system, the container and the process."""
     known = [np.inf]  # where nothing is known, as on other systems than Linux, nothing is refused
     with suppress(OSError, StopIteration, ValueError):
         known.append(1024 * sum(_entry(MEMINFO, name) for name in ("MemAvailable:", "SwapFree:")))
@@ -46,7 +47,7 @@ def available() -> float:
 
 
 def for_evaluation(n_rows: int, n_columns: int) -> float:
-    """Bytes that `evaluate` takes at its peak for so many rows and observed columns beside the log, as measured."""
+    """Bytes that `evaluate` takes at its peak beside the log itself, by a formula that was fitted to measurements."""
     return 8.0 * n_rows * (6 * n_columns + 60)
 
 

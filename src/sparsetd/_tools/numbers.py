@@ -1,4 +1,4 @@
-"""How numbers are written for people: rounded alike where they stand side by side, shares as percents."""
+"""Write numbers for people: rounded alike where they stand side by side, and shares as percents."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 @dataclass(frozen=True)
 class Numbers:
-    """How numbers that stand beside one another are written: rounded at one place, with one power of ten.
+    """Write numbers that stand side by side: all rounded at one place, with one power of ten.
 
     `place` counts decimals (−2: hundreds), `power` is the power of ten that is taken out of numbers too long to read.
     """
@@ -22,13 +22,13 @@ class Numbers:
 
     @classmethod
     def of(cls, values: Iterable[float | None], finest: float | None = None) -> Numbers:
-        """Three digits of the largest value, and up to six where an interval `finest` wide needs them to be seen."""
+        """Show three digits of the largest value, or up to six so that an interval as narrow as `finest` is seen."""
         size = max((abs(v) for v in values if v is not None and math.isfinite(v)), default=0.0)
         digits = 3 if not finest else min(max(3, 2 + exponent(size) - exponent(finest)), 6)
         return cls(digits - 1 - exponent(size), 0 if 1e-4 <= size < 1e9 else exponent(size))
 
     def __call__(self, value: float | None) -> str:
-        """The number with a real minus sign; a dash where there is none."""
+        """Write a number with a real minus sign, or a dash if there is no number."""
         text = self.digits(value)
         return text if text == "–" or not self.power else f"{text} × {ten(self.power)}"
 
@@ -46,12 +46,12 @@ class Numbers:
 
 
 def number(value: float | None) -> str:
-    """A number that stands alone."""
+    """Write a number that stands alone."""
     return Numbers.of([value])(value)
 
 
 def exponent(size: float) -> int:
-    """The power of ten of the first digit; 0 for nothing, and for what is next to nothing in floating point."""
+    """The power of ten of the first digit; 0 for zero and for numbers that floating point can hardly hold."""
     return math.floor(math.log10(size)) if size > 1e-300 else 0
 
 
@@ -61,7 +61,7 @@ def ten(power: int) -> str:
 
 
 def percent(share: float | None) -> str:
-    """Whole percents, and as many decimals near 0 and 1 as it takes to tell 99.7 % from 100 %."""
+    """Write a share in whole percents, near 0 and 1 with the decimals that tell 99.7 % from 100 %."""
     if share is None or not math.isfinite(share):
         return "–"
     room = round(min(abs(share), abs(1 - share)), 12)

@@ -42,7 +42,7 @@ def say(sentence: str) -> None:
 
 
 def track(items: Iterable[Item], label: str, total: int | None = None) -> Iterator[Item]:
-    """The items one by one, each counted when the next one is asked for."""
+    """Yield the items, and count each of them when the next one is asked for."""
     bar = _bar(label, len(items) if total is None and hasattr(items, "__len__") else total)  # type: ignore[arg-type]
     try:
         for item in items:

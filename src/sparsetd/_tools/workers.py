@@ -1,11 +1,11 @@
-"""Calls in several processes of this machine, which end when their parent does and import nothing that it would not.
+"""Run calls in several processes of this machine, which end with their parent and import only what it would.
 
     for result in in_processes([delayed(f)(x) for x in work], n_jobs=4): …
 
-A worker watches its parent: whoever kills that, with whatever signal, is rid of the workers too. Until a worker has
-begun to watch, which on a busy machine takes seconds, the kernel of Linux ends it with its parent. A worker is started
-without the current folder on its path, where a file `numpy.py` would otherwise be run in place of NumPy; it gets the
-parent's own path, on which that folder is if the user asked for it.
+A worker watches its parent, so whatever signal kills the parent ends the workers too. On a busy machine it takes
+seconds until a worker watches; until then the kernel of Linux ends it with its parent. A worker starts without the
+current folder on its path, because a file `numpy.py` there would be run in place of NumPy. It then gets the path of its
+parent, which holds that folder if the user asked for it.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ __all__ = ["delayed", "in_processes"]
 
 SECONDS = 0.25  # between two looks at the parent
 SAFE_PATH = "PYTHONSAFEPATH"
-PR_SET_PDEATHSIG, SIGKILL = 1, 9  # of Linux: the signal that a process gets when the thread ends that started it
-# What a worker runs first, in a bare Python that takes some hundredths of a second; the wish outlives execv.
+PR_SET_PDEATHSIG, SIGKILL = 1, 9  # Linux sends a process this signal when the thread that started it ends
+# A worker runs this first, in a bare Python that takes some hundredths of a second; the request outlives execv.
 PRELUDE = (
     f"import ctypes, os, sys; ctypes.CDLL(None).prctl({PR_SET_PDEATHSIG}, {SIGKILL}); "
     "os.getppid() == int(sys.argv[1]) and os.execv(sys.argv[2], sys.argv[2:])"
@@ -41,9 +41,9 @@ _start: Any = fork_exec.fork_exec  # joblib offers no other way to run something
 def in_processes(
     calls: Iterable[Any], n_jobs: int | None, *, ordered: bool = True, backend: str = "loky"
 ) -> Iterator[Any]:
-    """The results of joblib's delayed calls, in their order or as they come.
+    """Run joblib's delayed calls in processes and yield their results, in order or as they come.
 
-    Another `backend` of joblib's, named here or set by `joblib.parallel_config`, has workers of its own.
+    If another `backend` is named here or set by `joblib.parallel_config`, joblib starts that one's workers as usual.
     """
     how: dict[str, Any] = {"backend": backend}
     if backend == "loky":
@@ -73,14 +73,14 @@ def end_with(parent: int) -> None:
 
 
 def _start_bound(command: list[str], *args: Any, **more: Any) -> Any:
-    """As joblib starts a worker, but bound to the life of this process from its first moment on."""
+    """Start a worker as joblib does, but bind its life to this process from its first moment on."""
     first = [sys.executable, "-IS", "-c", PRELUDE, str(os.getpid())] if sys.platform == "linux" else []
     return _start([*first, *command], *args, **more)
 
 
 @contextmanager
 def _started_with_care() -> Iterator[None]:
-    """Python processes that are started inside end with this one, and do not put the current folder on their path."""
+    """Let Python processes that start inside end with this one and keep the current folder off their path."""
     before = os.environ.get(SAFE_PATH)
     os.environ[SAFE_PATH] = "1"
     fork_exec.fork_exec = _start_bound

@@ -1,4 +1,4 @@
-"""Data in: files, frames, arrays and environments become `Transitions`."""
+"""Turn files, frames, arrays and environments into `Transitions`: with `read`, or with `prepare` for a raw table."""
 
 from __future__ import annotations
 

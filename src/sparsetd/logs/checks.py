@@ -1,4 +1,4 @@
-"""Columns of any source as NumPy arrays, clean, or one sentence that names the column, the row and the remedy.
+"""Turn columns of any source into clean NumPy arrays, or refuse them in one sentence with column, row and remedy.
 
 Numbers come without a copy, lists as matrices, ids as integers or text. An Arrow column of numbers is the array itself;
 what has no counterpart in NumPy is refused with its type.
@@ -28,8 +28,8 @@ LONGEST_ID = 1_000  # bytes: a file of 30 kB can repeat a text of a mebibyte in 
 KINDS = {"iu": "integers", "iuf": "numbers"}
 MOST = 8 * 2**30  # bytes that one row group or one column of lists may unpack to
 NUMBER = 8  # bytes of an entry
-# Products of a few such numbers are still finite, and their sums too. In NumPy's own type: one of Python's would be
-# rounded to infinity beside an array of float32, and nothing is above that.
+# Products of a few numbers of this size are still finite, and their sums too. The type is NumPy's, because a number of
+# Python's would be rounded to infinity beside an array of float32, and nothing is above that.
 LARGEST = np.float64(1e100)
 FIRST_YEAR, LAST_YEAR = 1678 - 1970, 2261 - 1970  # nanoseconds in 64 bits reach no further
 
@@ -38,7 +38,7 @@ FIRST_YEAR, LAST_YEAR = 1678 - 1970, 2261 - 1970  # nanoseconds in 64 bits reach
 def counted_from(row: int, begins: Begins | None = None) -> Iterator[None]:
     """Let errors raised inside count rows from this one on, since a long source is checked part by part.
 
-    Contexts may be nested, and the inner one counts on from the outer one. With `begins` rows are those of the files.
+    Contexts may be nested, and the inner one counts on from the outer one. With `begins`, rows are counted per file.
     """
     offset, files = _counted.get()
     before = _counted.set((offset + row, files if begins is None else begins))
@@ -49,7 +49,7 @@ def counted_from(row: int, begins: Begins | None = None) -> Iterator[None]:
 
 
 def nth(row: int) -> str:
-    """The number of a row in its source, by which errors call it; of several files, the row in its file."""
+    """The number by which errors name a row: its place in the source or, with several files, in its file."""
     offset, begins = _counted.get()
     place = offset + int(row)
     if len(begins) < 2:
@@ -135,7 +135,7 @@ def is_missing(entry: Any) -> bool:
 
 
 def finite(name: str, values: Any, where: Mask | None = None) -> None:
-    """Refuse NaN, infinity and what is too large to compute with (in the rows `where`, if given)."""
+    """Refuse NaN, infinity and numbers too large to compute with (in the rows `where`, if given)."""
     sparse = sp.issparse(values)
     if all_moderate(values.data if sparse else values):
         return
@@ -321,12 +321,12 @@ def filled_in(s: Array, successor: Array) -> Array:
 
 
 def next_rows(s: Array, last: Mask) -> Array:
-    """The row after each row. The `last` row of an episode has none and stands there itself."""
+    """The row after each row; the `last` row of an episode has none and is repeated."""
     return s[np.arange(len(last)) + ~last]
 
 
 def quotient(name: str, mu: Array | None, pi: Array | None) -> Array | None:
-    """π/μ where both are known. If μ is so small that it is infinite, μ is a rounding error, or no probability."""
+    """π/μ where both are known. It is refused where it overflows: μ is then a rounding error, or no probability."""
     if mu is None or pi is None:
         return None
     with np.errstate(over="ignore"):
@@ -348,7 +348,7 @@ def ratios(name: str, values: Any, n: int, quotient: Array | None) -> Array:
 def array_of(name: str, column: Any) -> Array:
     """The entries of a column: nulls and masked entries become NaN, lists of one length become a matrix.
 
-    Lists of memory that are mixed or of different lengths stay lists, to be named in an error.
+    Python lists that are mixed or of different lengths stay lists, so that an error can name them.
     """
     if type(column) is np.ndarray and column.dtype.kind in "biuf":
         return column
@@ -388,7 +388,7 @@ def _from_arrow(name: str, column: Any) -> Array:
         if pa.types.is_dictionary(column.type):
             whole = column.unify_dictionaries().combine_chunks()
             values = looked_up(whole.dictionary.to_numpy(zero_copy_only=False), whole)
-        elif pa.types.is_decimal(column.type):  # directly, some would be the float beside the nearest
+        elif pa.types.is_decimal(column.type):  # a direct cast would round some to a neighbour of the nearest float
             values = column.cast(pa.string()).cast(pa.float64()).to_numpy()
         else:
             values = np.asarray(column.to_numpy())
@@ -491,7 +491,7 @@ def same_width(*rows: Any) -> list[Any]:
 
 
 def into_buckets(rows: Any, buckets: int) -> Any:
-    """Sparse rows of so many columns: feature i is added to column i mod `buckets`, as a shorter hash would do."""
+    """Fold sparse rows into `buckets` columns: feature i is added to column i mod `buckets`, as by a shorter hash."""
     arrays = rows.data.copy(), rows.indices % buckets, rows.indptr.copy()
     bent = sp.csr_array(arrays, shape=(rows.shape[0], buckets))
     bent.sum_duplicates()
@@ -501,7 +501,7 @@ def into_buckets(rows: Any, buckets: int) -> Any:
 def ids_of(name: str, column: Any, n: int, *, gaps: bool = False) -> Any:
     """The ids of a column in Arrow: integers, or a dictionary of texts, in which every text is held once.
 
-    None may be missing, unless there may be `gaps`: then the ids are texts.
+    Every row needs an id, unless `gaps` are allowed: then the ids are texts.
     """
     kind = column.type if isinstance(column, (pa.Array, pa.ChunkedArray)) else pa.null()
     if pa.types.is_decimal(kind) or pa.types.is_large_string(kind):

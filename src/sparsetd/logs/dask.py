@@ -16,7 +16,7 @@ __all__ = ["Dask"]
 
 
 class Dask:
-    """The workers of a scheduler, given by its address or as a `distributed.Client`.
+    """Handle the shards on the workers of a Dask scheduler, given by its address or as a `distributed.Client`.
 
     The whole sum is one static graph: a task that dies with its worker, results and all, is computed again elsewhere.
     """

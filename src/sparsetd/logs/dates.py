@@ -1,4 +1,4 @@
-"""Dates as people write them: in numbers, with names of months, with the halves of a day, as ISO 8601 has them."""
+"""Read dates as people write them: in numbers, with names of months, with AM and PM, or as ISO 8601."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ FORMS = [
 
 
 def numbered(text: str) -> re.Match[str] | None:
-    """The parts of a date in numbers whose day and month may be either of the first two."""
+    """The parts of a date in numbers that may begin with the day or with the month."""
     return FORMS[0].fullmatch(text)
 
 
 def moment(entry: Any, day_first: bool) -> datetime:
-    """One date with or without a time, in any of the usual spellings."""
+    """Read a date with or without a time, in any of the usual spellings."""
     if isinstance(entry, datetime):
         return entry
     if isinstance(entry, date):
@@ -46,7 +46,7 @@ def moment(entry: Any, day_first: bool) -> datetime:
 
 
 def _of_parts(part: dict[str, Any], day_first: bool) -> datetime:
-    """The time that the parts of a date say, by way of ISO 8601; 24:00 is the end of the day."""
+    """Put the parts of a date together by way of ISO 8601; 24:00 is the end of the day."""
     if "one" in part:
         day, month = map(int, (part["one"], part["other"])[:: 1 if day_first else -1])
     else:
@@ -63,5 +63,5 @@ def _of_parts(part: dict[str, Any], day_first: bool) -> datetime:
 
 
 def _month(name: str) -> int:
-    """The number of a month, which is in no date if nobody knows its name."""
+    """The number of a month; an unknown name gives 0, which no date accepts."""
     return next((MONTHS[folded(name)[:n]] for n in (4, 3) if folded(name)[:n] in MONTHS), 0)

@@ -1,12 +1,13 @@
-"""Where rows come from: files, folders and patterns, frames, SQL, mappings of arrays and Minari datasets.
+"""Open any source of rows: files, folders and patterns, frames, SQL, mappings of arrays and Minari datasets.
 
-Every source is opened first, which tells its columns, and only those that have a role are read: as Arrow's where the
-source speaks Arrow, else as arrays. What comes out are checked rows as Arrow tables, from which `Transitions` are made.
+A source is opened first, to learn its columns. Then only the columns with a role are read, as Arrow where the source
+speaks Arrow, else as arrays. Their rows are checked and leave this module as Arrow tables, from which `reading` makes
+`Transitions`.
 
-A column of such a table is called by its role, those of several columns by their number too ("observation 3"). Numbers
+The columns of these tables are called by their roles, with a number where a role has several ("observation 3"). Numbers
 are int64, float32 or float64 without nulls, flags are booleans, ids are integers or a dictionary of texts, and sparse
-rows are lists of int32 and float64. Rows are checked here and nowhere else, in the order of the source: an error names
-the source's own columns and rows. From here on, rows are joined, taken, sliced, spilled and written by Arrow.
+rows are lists of int32 and float64. Rows are checked here and nowhere else, in the order of the source, so that an
+error names the columns and rows of the source. Afterwards Arrow alone joins, takes, slices, spills and writes them.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from sparsetd.storage.container import distinct
 MAX_BYTES = MOST
 TOLD = 6  # problems of a table that are listed, one sentence each
 BATCH = 65_536  # rows that are read at a time
-HEAD = 2**16  # bytes of a text whose lines stand for all of it
+HEAD = 2**16  # bytes of a text from which its number of lines is estimated
 
 MANIFEST = "manifest.json"
 REMEDY = "restore it, or run `sparsetd shard` again"
@@ -59,12 +60,12 @@ FILES: dict[str, Callable[[Path], Opened]] = {
 
 
 class Log:
-    """The rows of one or several sources, as checked tables in the order of the sources; the first decides on roles.
+    """The checked rows of one or several sources, table by table; the first source decides which column has which role.
 
-    `action_names` are those of all sources, and they number the actions: a code has a name, and files that were
-    prepared one by one give the same name other codes. The caller may say which numbering. `learnt` is what `prepare`
-    learnt, where all sources were prepared alike. The columns of an `earlier` log have the same roles where they are
-    in this one.
+    Files that were prepared one by one may give the same action other codes. `action_names` therefore holds the names
+    of all sources, which number the actions anew, unless the caller passes a numbering. `learnt` is what `prepare`
+    learnt, if all sources were prepared alike. `earlier` has the roles of an earlier log: columns that are here too
+    keep them.
     """
 
     def __init__(self, *sources: Any, batch_rows: int = BATCH, max_bytes: int = MAX_BYTES, **columns: Any) -> None:
@@ -107,7 +108,7 @@ class Log:
             self.begins.append((self.n_rows, self.names[i]))
             with closing(opened.batches(self.schema.used(), self.batch_rows, self.schema.texts())) as batches:
                 while True:
-                    with counted_from(self.begins[-1][0], self.begins):  # what cannot be read is counted in its file
+                    with counted_from(self.begins[-1][0], self.begins):  # errors name the row in its file
                         raw = next(batches, None)
                     if raw is None:
                         break
@@ -121,7 +122,7 @@ class Log:
             raise ValueError(f"`{self.schema.observed}` has no rows: the source is empty.")
 
     def _with_codes(self, table: pa.Table, path: Path | None) -> pa.Table:
-        """The actions of a file in the numbering of all files."""
+        """Give the actions of a file the codes that they have in all files together."""
         code = self._codes.get(path)
         if code is None or "action 0" not in table.column_names:
             return table
@@ -140,7 +141,7 @@ def checked(raw: Raw, schema: Schema, told: int = TOLD) -> pa.Table:
     problems: list[Exception] = []
 
     def tried(check: Callable[..., Any], *args: Any, **how: Any) -> Any:
-        """The result of a check; what it finds wrong is kept, so that all problems are told at once."""
+        """Run a check, and keep its error, so that all problems are told at once."""
         try:
             return check(*args, **how)
         except (ValueError, TypeError) as problem:
@@ -148,7 +149,7 @@ def checked(raw: Raw, schema: Schema, told: int = TOLD) -> pa.Table:
             return None
 
     def each(role: str, check: Callable[..., Any], **how: Any) -> dict[str, Any]:
-        """The results of a check on the columns of a role, by their names in the table."""
+        """Run a check on every column of a role; the results have the names of the table's columns."""
         named = getattr(schema, role) or ()
         columns = {role: named} if isinstance(named, str) else {f"{role} {j}": name for j, name in enumerate(named)}
         return {column: tried(check, name, raw[name], n, **how) for column, name in columns.items()}
@@ -186,7 +187,7 @@ def _arrow(values: Any) -> Any:
 
 
 def _sparse(prefix: str, raw: Raw, schema: Schema, n: int) -> dict[str, Any]:
-    """Sparse rows, or with the prefix "next_" their successors, as lists, folded into buckets where these are given."""
+    """Check sparse rows, or with the prefix "next_" their successors, and fold them into buckets if these are given."""
     indices, values = getattr(schema, f"{prefix}indices"), getattr(schema, f"{prefix}values")
     if indices is None:
         if schema.buckets is not None and not prefix:
@@ -221,7 +222,7 @@ def list_column(offsets: Array, entries: Array) -> Any:
 
 
 def parts_of(sources: Sequence[Any], max_bytes: int = MAX_BYTES) -> list[tuple[Path | None, Callable[[], Opened]]]:
-    """The files of the sources, and sources that are no files, each with a function that opens it."""
+    """List the files of the sources, and the sources that are no files, each with a function that opens it."""
     parts: list[tuple[Path | None, Callable[[], Opened]]] = []
     for source in sources:
         found = [(path, partial(_open_file, path, max_bytes)) for path in files_of(source)]
@@ -242,7 +243,7 @@ def _open_other(source: Any) -> Opened:
     if hasattr(source, "iloc"):  # of pandas: a stream would convert the columns that nobody asked for
         check_names([str(name) for name in source.columns])
         columns = {str(name): source[name] for name in source.columns}
-        # The levels of the index that have a name: `groupby` and `set_index` put episodes and steps there.
+        # Named levels of the index are columns, too: `groupby` and `set_index` put episodes and steps there.
         named = {
             str(name): k for k, name in enumerate(source.index.names) if name is not None and str(name) not in columns
         }
@@ -261,7 +262,7 @@ def _open_other(source: Any) -> Opened:
 
 
 def _mapping(columns: Mapping[str, Any]) -> Opened:
-    """Arrays, lists or series by name, which come whole."""
+    """Open arrays, lists or series by name; all of their rows come at once."""
 
     def batches(names: Sequence[str], _: int, __: Sequence[str]) -> Generator[Raw]:
         yield {name: columns[name] for name in names}
@@ -280,14 +281,14 @@ def _refuse_another_width(table: pa.Table, first: pa.Table, schema: Schema) -> N
 
 
 def source_name(schema: Schema, column: str) -> str | None:
-    """The name in the source of a column of a checked table, such as "observation 3"; None if it is not from there."""
+    """The source's name for a column of a checked table, such as "observation 3"; None if the source has none."""
     role, _, j = column.rpartition(" ")
     named: Any = getattr(schema, role)[int(j)] if role else getattr(schema, column)
     return named
 
 
 def extent(source: Any, **columns: Any) -> tuple[int, int]:
-    """The number of rows and of observed numbers in each: an estimate for a text, 0 if only reading would tell."""
+    """Return how many rows a source has, and numbers a row: estimated for text, 0 if only reading would tell."""
     known, paths = 0, files_of(source)
     for path in paths:
         ending = path.suffix.lower()
@@ -308,7 +309,7 @@ def extent(source: Any, **columns: Any) -> tuple[int, int]:
 
 
 def files_of(source: Any) -> list[Path]:
-    """The files of a path in the order of their names: itself, those of a folder, or those that match a pattern."""
+    """List the files of a path by name: the file itself, those of a folder, or those that match a pattern."""
     if isinstance(source, str) and not source.strip():
         raise ValueError("the path of the log is empty: name a file or a folder.")
     if not isinstance(source, (str, Path)) or str(source).startswith(("minari:", "sqlite:")):
@@ -330,7 +331,7 @@ def files_of(source: Any) -> list[Path]:
 
 
 def _is_unfinished(folder: Path) -> bool:
-    """Whether a folder holds some shards of a log only, because `shard` was stopped."""
+    """Whether a folder holds only some shards of a log, because `shard` was stopped."""
     kept = folder / UNFINISHED
     return kept.is_dir() and bool(Cache(kept).entries()) and not Path(folder, MANIFEST).is_file()
 
@@ -342,7 +343,7 @@ def manifest_of(source: Any) -> dict[str, Any]:
         return {"columns": {}, "shards": []}
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=distinct)
-        json.dumps(manifest, ensure_ascii=False).encode()  # halves of characters, which no file or terminal takes
+        json.dumps(manifest, ensure_ascii=False).encode()  # refuses halves of characters
         Schema(**manifest["columns"])
         entries = [{key: entry[key] for key in ("file", "bytes", "sha256")} for entry in manifest["shards"]]
         names = [entry["file"] for entry in entries]
@@ -355,7 +356,7 @@ def manifest_of(source: Any) -> dict[str, Any]:
 
 
 def _refuse_changes(path: Path, entries: Sequence[Mapping[str, Any]]) -> None:
-    """Refuse a manifest that does not list the files beside it, no more and no less, each as long as it was."""
+    """Refuse a manifest unless it lists exactly the files beside it, with the sizes that they have."""
     sizes = {file.name: file.stat().st_size for file in files_of(path.parent)}
     for name, size in ((entry["file"], entry["bytes"]) for entry in entries):
         if name not in sizes:
@@ -382,11 +383,11 @@ def _open_file(path: Path, max_bytes: int) -> Opened:
 
 
 def open_sqlite(source: str) -> Opened:
-    """The rows that a query of an SQLite file returns, or those of a table, by Python's own `sqlite3`, read-only.
+    """Open a table of an SQLite file, or the result of a query, read-only and with Python's own `sqlite3`.
 
     sqlite:visits.db?table=visits      sqlite:visits.db?sql=SELECT * FROM visits ORDER BY day
 
-    DuckDB and other databases need nothing here: whatever has `__arrow_c_stream__` is a source.
+    DuckDB and other databases need no code here: anything with `__arrow_c_stream__` is a source.
     """
     file, _, asked = source.removeprefix("sqlite:").partition("?")
     kind, equals, text = asked.partition("=")
@@ -420,4 +421,4 @@ def _connected(path: Path) -> Iterator[Any]:
             )
             yield connection
     except (sqlite3.Error, sqlite3.Warning, UnicodeDecodeError) as error:
-        raise ValueError(f"{path.name} cannot be asked that ({reason(error)}): check the table or the query.") from None
+        raise ValueError(f"{path.name} gives no answer ({reason(error)}): check the table or the query.") from None

@@ -1,7 +1,7 @@
-"""The text of a file whose encoding nobody has said.
+"""Find the encoding of a text file when nobody has named it.
 
-UTF-8 and UTF-16 show by themselves. The encodings of one byte per character fit nearly every file, so the one is taken
-in which the words of the file look like words of a language that is written in it.
+UTF-8 and UTF-16 are recognised by their bytes. Encodings with one byte per character fit nearly every file, so we take
+the one in which the words of the file look most like words of a language that is written in it.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from sparsetd.logs.words import ENCODINGS
 
 UTF8 = "UTF-8"
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
-WORD = re.compile(rb"[A-Za-z\x80-\xff]*[\x80-\xff][A-Za-z\x80-\xff]*")  # one that is not plain ASCII
-LEAST_WORDS = 10  # from which it can be told that a file is in none of the encodings
+WORD = re.compile(rb"[A-Za-z\x80-\xff]*[\x80-\xff][A-Za-z\x80-\xff]*")  # a word that is not plain ASCII
+LEAST_WORDS = 10  # fewer cannot show that a file is in none of the encodings
 MOST_ODD = 0.25  # odd characters for each word; Chinese, Japanese and Korean have .28 and more
-MOST_WORDS = 5000  # are enough to tell, and judged in no time
+MOST_WORDS = 5000  # these are enough to tell, and judged in no time
 BESIDE_WORDS = set("«»‹›‘’‚“”„–—…•·\xa0\xadµ")  # signs that touch words in any language
 FIRST_OF_GREEK = "\u0370"  # Greek and Cyrillic letters come after all Latin ones, and share no word with them
 
 
 def encoding_of(data: bytes, given: str | None = None, *, complete: bool = True) -> tuple[str, str]:
-    """Return the codec of a file and its name in words; it is found out from the data where it is not given.
+    """Return the codec of a file and its name in words, found out from the data unless it is given.
 
     Data that is not `complete` is the beginning of a file, and its last character may be cut.
     """
@@ -54,14 +54,14 @@ def encoding_of(data: bytes, given: str | None = None, *, complete: bool = True)
     name = min(odd, key=odd.__getitem__)
     if len(words) >= LEAST_WORDS and odd[name] > MOST_ODD * len(words):
         raise ValueError(
-            "The file has an encoding that was not found out: name it to `sparsetd prepare` with --encoding NAME, such "
+            "The encoding of the file could not be found out: name it to `sparsetd prepare` with --encoding NAME, such "
             "as gb18030, big5, shift_jis or euc_kr."
         )
     return name, name
 
 
 def _odd(text: str, letters: set[str]) -> int:
-    """Count the odd characters of a word; "m³" and "°C" have too few letters to be one."""
+    """Count the odd characters of a word; "m³" and "°C" have too few letters to be words."""
     mixed = min(letters) >= FIRST_OF_GREEK and any(one.isascii() for one in text)
     count = 0
     for i, one in enumerate(text):

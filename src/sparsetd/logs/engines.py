@@ -1,8 +1,8 @@
-"""The waist between what is computed and where: one function over the shards of a log, its results added up.
+"""Apply a function to every shard of a log and add up the results, in this process, in several, or on a cluster.
 
     reduced(f, shards, args) = f(shard_1, *args) + … + f(shard_n, *args)
 
-The sum is taken along a tree that only n decides, and every task has one BLAS thread: the same shards give the same
+The order of the sum depends on n alone, and every task has one BLAS thread. The same shards therefore give the same
 bytes, whoever does the work and whatever was killed on the way. `sparsetd.logs.dask` has the engine for a cluster.
 """
 
@@ -41,7 +41,7 @@ class Engine(Protocol):
 
 @dataclass(frozen=True)
 class Serial:
-    """One shard after the other, in this process."""
+    """Handle one shard after the other, in this process."""
 
     def reduce(self, work: Work, tasks: Sequence[Task]) -> Any:
         return tree(track(map(work, tasks), "shards", len(tasks)))
@@ -49,7 +49,7 @@ class Serial:
 
 @dataclass(frozen=True)
 class Processes:
-    """`n` processes on this machine, a shard each at a time."""
+    """Handle the shards in `n` processes on this machine, each one shard at a time."""
 
     n: int
 
@@ -68,23 +68,24 @@ def reduced(
     engine: Engine | None = None,
     folder: str | Path | None = None,
 ) -> Any:
-    """Σ_k f(shard_k, *along_k, *args); results need only `+`.
+    """Apply a function to every shard and add up the results, Σ_k f(shard_k, *along_k, *args).
 
     Parameters
     ----------
     f : function of a module
-        From the `Transitions` of a shard to its sums: numbers, arrays, lists (which are joined) or what has `__add__`.
+        Takes the `Transitions` of a shard and returns its sums: numbers, arrays, lists (which are joined) or anything
+        else with `__add__`.
     shards : sequence of Shard
     args : plain values and functions of modules
         Further arguments of `f`.
     along : sequence, optional
-        Arguments of each shard, which come before `args`.
+        Further arguments for each shard, which come before `args`.
     opened : callable, optional
-        What `f` gets in place of the `Transitions` themselves: `opened` of them.
+        A function of the `Transitions`; `f` gets its result in their place.
     engine : Engine, optional
         `Serial()` by default. A single shard is always handled here.
     folder : path, optional
-        Where the result of every shard is kept as soon as it is there: a run that was killed continues with the rest.
+        Keeps the result of every shard as soon as it is known, so that a run that was killed continues with the rest.
     """
     tasks = list(zip(shards, [()] * len(shards) if along is None else along, strict=True))
     Cache(folder, tidy=True)
@@ -95,7 +96,7 @@ def reduced(
 
 
 def worked(f: Callable[..., Any], args: tuple[Any, ...], opened: Any, folder: str | None, task: Task) -> Any:
-    """The result of one shard, from the folder if it is there."""
+    """Take the result of one shard from the folder, or compute it."""
     shard, own = task
     kept = Cache(folder if shard.digest else None)
 
@@ -108,7 +109,7 @@ def worked(f: Callable[..., Any], args: tuple[Any, ...], opened: Any, folder: st
         key = ""
         if kept.folder is not None:
             # Files are known by their digests and settings by their values. If `opened` holds a policy or a feature
-            # map of the user's, only the rows that come out of it tell whether they are the same.
+            # map of the user, only the rows that it returns tell whether it is the same.
             source = shard.digest, sorted(shard.columns.items(), key=str), shard.part, opened
             key = key_of(source if _is_plain(opened) else rows(), (f, own, args))
         result = kept.get(key, _classes((f, args)))
@@ -119,7 +120,7 @@ def worked(f: Callable[..., Any], args: tuple[Any, ...], opened: Any, folder: st
 
 
 def by_worker(work: Work, task: Task) -> Any:
-    """work(task), in a process that keeps its memory.
+    """Do a task in a process that keeps its memory.
 
     A worker holds only the arrays of its task, so it would give all memory back to the system after each one (Dask
     even asks for that). Fetching the memory again for the next task takes a fifth of the time, and half with Dask.
@@ -140,7 +141,7 @@ def thread_pools() -> Any:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether numbers, text and arrays alone decide what a value does. Our own code counts as known by its version."""
+    """Whether a value holds only numbers, text and arrays; our own classes count, since a key holds the version."""
     if is_dataclass(value) and type(value).__module__.startswith("sparsetd."):
         return all(_is_plain(getattr(value, f.name)) for f in fields(value))
     if isinstance(value, (tuple, list)):
@@ -149,7 +150,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _classes(functions: Any) -> set[type]:
-    """The classes that the modules of the functions in a nest of tuples know: what a result may be made of."""
+    """The classes in the modules of some functions (in nested tuples), since a result may be made of these."""
     if isinstance(functions, tuple):
         return set[type]().union(*map(_classes, functions))
     members = inspect.getmembers(inspect.getmodule(functions), inspect.isclass) if inspect.isroutine(functions) else ()
@@ -159,7 +160,7 @@ def _classes(functions: Any) -> set[type]:
 def tree(values: Iterable[Any], add: Callable[[Any, Any], Any] = operator.add) -> Any:
     """The sum of values, neighbours first, then pairs of pairs: the order depends on their number alone.
 
-    Values are taken as they come, and of n at most log₂ n + 1 are held at a time.
+    Values are added as they come, so of n values at most log₂ n + 1 sums are held at a time.
     """
     held: list[tuple[int, Any]] = []
     for value in values:

@@ -35,7 +35,7 @@ def collect(
     Parameters
     ----------
     env : gymnasium.Env or gymnasium.vector.VectorEnv
-        With a `Discrete` action space. Any observation space; what is not an array is flattened by Gymnasium.
+        Its action space must be `Discrete`. Any observation space will do; Gymnasium flattens dictionaries and tuples.
     policy : callable
         The behaviour policy: from observations (n, p), as `Transitions` stores them, to probabilities (n, n_actions).
     rng : int or numpy.random.Generator
@@ -84,12 +84,12 @@ def _transitions(rows: list[tuple[Any, ...]], names: tuple[str, ...] | None) -> 
 def _run(
     env: Any, policy: Policy, rng: np.random.Generator, n_steps: int | None, n_episodes: int | None
 ) -> list[list[tuple[Any, ...]]]:
-    """The steps of each environment of a vector; a single one is a vector of one that is reset here."""
+    """Record the steps of each environment of a vector; a single one is a vector of one that is reset here."""
     vector = hasattr(env, "num_envs")
     space = env.single_action_space if vector else env.action_space
     if not hasattr(space, "n") or not hasattr(space, "start"):
         raise TypeError(f"`env` must have a Discrete action space, not {space}: wrap it to discretise the actions.")
-    # Without a name it is what Gymnasium 1.0 did before the modes had names.
+    # Gymnasium 1.0 had the mode NEXT_STEP before modes had names.
     mode = env.metadata.get("autoreset_mode", "NEXT_STEP") if vector else "DISABLED"
     mode = str(getattr(mode, "name", mode)).upper()
     flat, observed = _flatteners(env)
@@ -143,7 +143,7 @@ def _flatteners(env: Any) -> tuple[Any, Any]:
     space = env.single_observation_space if vector else env.observation_space
     nested = type(space).__name__ in ("Dict", "Tuple", "Sequence", "Graph", "OneOf", "Text")
 
-    if nested or vector:  # what merely looks like a single environment of Gymnasium's needs nothing of it
+    if nested or vector:  # an object that acts like a single environment needs no Gymnasium
         from gymnasium.spaces.utils import flatten
         from gymnasium.vector.utils import iterate
 
@@ -157,7 +157,7 @@ def _flatteners(env: Any) -> tuple[Any, Any]:
 
 
 def open_minari(dataset: Any) -> Opened:
-    """A `minari.MinariDataset`, or the local dataset with that identifier: its columns are those of the first episodes.
+    """Open a `minari.MinariDataset`, or the local dataset with that identifier; the first episode decides the columns.
 
     An episode has T + 1 observations for T steps: they become s and s'. Minari has no standard field for propensities:
     the entries `behavior_prob`, `target_prob` and `ratio` of `infos` are read where they exist.
@@ -173,12 +173,12 @@ def open_minari(dataset: Any) -> Opened:
 
 
 def _episodes(dataset: Any) -> Iterator[dict[str, Array]]:
-    """The columns of every episode that has a step; they are those of the first such episode, or it is refused."""
+    """Yield the columns of every episode that has a step; an episode with other columns than the first is refused."""
     first: dict[str, Any] = {}
     for number, episode in enumerate(_as_minari_has_them(dataset)):
         try:
             columns = _columns(episode)
-        except Exception as error:  # in place of an array there may be anything
+        except Exception as error:  # a dataset may hold anything in place of an array
             raise ValueError(f"Episode {number} of the Minari dataset cannot be read ({reason(error)}).") from None
         forms = {name: _form(name, column) for name, column in columns.items()}
         if columns:

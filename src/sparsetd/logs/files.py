@@ -1,8 +1,8 @@
-"""Parquet, Arrow and .npz files as batches of the columns that are asked for, within limits.
+"""Read the columns that are asked for from Parquet, Arrow and .npz files, in batches and within limits of memory.
 
-A log is trusted as far as pyarrow trusts it: what the footer of a Parquet file says of its size is believed and kept
-below `MOST`, and a small file that would become large is refused. The rest (compressed Arrow buffers, pages that
-contradict their footer) is pyarrow's to refuse.
+A log is trusted as far as pyarrow trusts it. The size in the footer of a Parquet file is believed and kept below
+`MOST`, and a small file that would become large is refused. The rest (compressed Arrow buffers, pages that contradict
+their footer) is left to pyarrow to refuse.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ Raw = Mapping[str, Any]  # columns of some rows by name: Arrow's, or arrays and 
 
 @dataclass(frozen=True)
 class Opened:
-    """A source whose columns are known and whose rows are yet to be read.
+    """A source with known columns, before its rows are read.
 
-    `batches(columns, rows, texts)` are its rows: these columns, at most so many rows at a time (what is in memory comes
-    whole), those in `texts` as text where the source itself has no types.
+    `batches(columns, rows, texts)` yields these columns, at most `rows` rows at a time (data in memory comes whole). If
+    the source has no types, the columns in `texts` come as text.
     """
 
     names: Sequence[str]
@@ -150,7 +150,7 @@ def notes_of(path: Path) -> dict[str, Any]:
 def write_parquet(
     path: str | os.PathLike[str], columns: Mapping[str, Any], notes: Mapping[str, Any], **how: Any
 ) -> None:
-    """A Parquet file that appears whole, with notes on its making beside its rows."""
+    """Write a Parquet file, which appears whole, with notes on its making beside its rows."""
     import pyarrow.parquet as pq
 
     told = {METADATA: json.dumps(notes, ensure_ascii=False)} if notes else None
@@ -213,7 +213,7 @@ def raw_of(batch: Any, columns: Sequence[str]) -> Raw:
 
 
 def portions(items: Iterable[T], size_of: Callable[[T], int], most: int) -> Iterator[list[T]]:
-    """The items in lists, each ended by the item with which it has reached a size."""
+    """Group items into lists; a list ends with the item that brings its size to `most`."""
     pending: list[T] = []
     size = 0
     for item in items:
@@ -227,12 +227,12 @@ def portions(items: Iterable[T], size_of: Callable[[T], int], most: int) -> Iter
 
 
 def _claims(path: Path, walk: bool) -> list[tuple[int, int]]:
-    """What every row group claims: the number of entries in its lists and, if one may `walk`, its largest page.
+    """The claims of every row group: the number of entries in its lists and, with `walk`, the size of its largest page.
 
     A damaged file of a kilobyte may claim 2²⁸ entries, and pyarrow makes room for what the header of a page claims
     before it looks at the page. pyarrow would tell the number of entries, but it ends the process where a damaged
     footer describes a column wrongly. So the footer is read here, as Thrift's compact protocol writes it: a structure
-    is a dictionary of its fields by number, a list a list.
+    becomes a dictionary of its fields by number.
     """
     claims = []
     try:
@@ -254,7 +254,7 @@ def _claims(path: Path, walk: bool) -> list[tuple[int, int]]:
 
 
 def _pages(file: BinaryIO, about: dict[int, Any], size: int) -> Iterator[int]:
-    """What each page of a column claims to unpack to."""
+    """The bytes to which each page of a column claims to unpack."""
     at = min((about[name] for name in (DATA_AT, DICTIONARY_AT) if about.get(name)), default=-1)
     if at < 0:
         raise EOFError
@@ -287,7 +287,7 @@ def _value(data: BinaryIO, kind: int) -> Any:
         return data.read(8)
     if kind == 8:
         size = _varint(data)
-        if size > MOST_TEXT:  # a file makes room for what it is asked for, whether it is there or not
+        if size > MOST_TEXT:  # read() makes room for the bytes before it looks for them
             raise EOFError
         return data.read(size)
     if kind in (9, 10):

@@ -25,8 +25,8 @@ LOOKED_AT = 32  # columns that sparse rows are folded into
 class Inspection:
     """Hold what `inspect` found out about a log, as sentences.
 
-    `print` it, or take `to_dict()`. `error` is the one sentence that says why the log cannot be read (None if it can);
-    then there is nothing else.
+    `print` it, or take `to_dict()`. If the log cannot be read, `error` says why in one sentence, and all else is empty;
+    otherwise `error` is None.
 
     Examples
     --------
@@ -70,9 +70,10 @@ class Inspection:
 
 
 def inspect(source: Any, *, max_rows: int = MAX_ROWS, **columns: Any) -> Inspection:
-    """Read a log (its first `max_rows` rows) and report on it; a log that cannot be read is a finding too.
+    """Report how a log is understood, what it lacks and what looks wrong, before you ask it anything.
 
-    Parameters are those of `read`.
+    The first `max_rows` rows are read. A log that cannot be read is a finding too. The other parameters are those of
+    `read`.
 
     Examples
     --------
@@ -143,7 +144,7 @@ def _understood(reading: Reading) -> Iterator[str]:
         yield f"{schema.terminated!r} is taken as terminated; if it includes time limits, log those as truncated."
     yield from dict.fromkeys(reading.said)  # parts of one log may say the same
     if reading.was_sorted:
-        inside = " and step" if schema.step else "; in it, they keep their order"
+        inside = " and step" if schema.step else "; within an episode they keep their order"
         yield f"The rows were sorted by episode{inside}."
     if reading.dropped:
         excess = f", so that ends seem {reading.dropped / len(t):.1%} more frequent than they are"

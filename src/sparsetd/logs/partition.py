@@ -1,15 +1,15 @@
-"""Which episode is which: parts of a log by the ids of its episodes, and what an episode looks like.
+"""Divide a log into parts by the ids of its episodes, and recognise the episodes that taught a policy.
 
 Folds, halves and cross-fitting do not depend on the order of a log:
 
     h_i = mix(mix(id_i) + salt)        part of i = the number of cuts c_1 ≤ … ≤ c_{n−1} that are ≤ h_i
 
-The cuts are quantiles of the hashes, so that the parts are of equal size. Whoever holds the cuts can place an episode
-without seeing the others: a shard needs its own ids and n − 1 numbers. An id has the same hash in every process, on
-every platform, and whether it is stored as 7, 7.0, the text "7" or a Python object; "07" is another id.
+The cuts are quantiles of the hashes, so that the parts are of equal size. With the cuts, an episode is placed without
+seeing the others: a shard needs only its ids and n − 1 numbers. An id has the same hash in every process, on every
+platform, and whether it is stored as 7, 7.0, the text "7" or a Python object; "07" is another id.
 
-On its own training log a policy looks better than it is. A policy therefore keeps a 64-bit fingerprint of every episode
-that taught it, and whoever judges it can tell, whatever the log is called and however it is sorted.
+On the log that taught it, a policy looks better than it is. A policy therefore keeps a 64-bit fingerprint of every
+episode that taught it, so that these episodes are recognised, whatever the log is called and however it is sorted.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ DISTINCT = 0.5  # nothing can be told unless more than this share of the episode
 def partition(ids: Any, n: int, salt: str = "") -> Array:
     """Divide episodes into equal parts by their ids, whatever the order of the log.
 
-    The answer is the part 0, …, n − 1 of each of the distinct `ids`. Sizes differ by at most 1 (by chance from `MANY`
-    on). Another `salt` gives an independent partition.
+    The answer is the part 0, …, n − 1 of each of the distinct `ids`. Sizes differ by at most 1 (from 2²⁰ ids on, by
+    chance). Another `salt` gives an independent partition.
 
     Examples
     --------
@@ -106,9 +106,9 @@ def _mixed(numbers: Hashes) -> Hashes:
 
 
 def fingerprints(log: Transitions) -> Array:
-    """One number per episode, from its id (where it has one) and what happened in it, columns in any order.
+    """One number per episode, from its id (if it has one) and what happened in it; the order of columns is ignored.
 
-    Only what is not zero is hashed, so dense and sparse rows of the same numbers look the same.
+    Only entries that are not zero are hashed, so dense and sparse rows of the same numbers look the same.
     """
     order = slice(None) if log.names is None else np.argsort(log.names, kind="stable")
     seen = sp.csr_array(log.observation[:, order], copy=True)
@@ -128,7 +128,8 @@ def taught(policy: Any, log: Transitions) -> Array:
     """A mask of the episodes that the policy was learnt from; all False for a policy that keeps no fingerprints.
 
     Where episodes have no ids and few things can happen, different patients look the same. So only episodes that look
-    like no other of the log count, and nothing is said unless most are such and a fifth of these taught the policy.
+    like no other of the log count, and the mask is empty unless most are of this kind and a fifth of these taught the
+    policy.
     """
     teachers = np.asarray(_teachers_of(policy))
     if not len(teachers):
@@ -141,7 +142,7 @@ def taught(policy: Any, log: Transitions) -> Array:
 
 
 def _teachers_of(policy: Any) -> Any:
-    """The fingerprints that a policy keeps, or that the model keeps whose values it follows."""
+    """The fingerprints that a policy keeps, or else those of the model whose values it follows."""
     values = getattr(policy, "values", None)
     for owner in (policy, values, getattr(values, "__self__", None)):
         for name in ("learnt_from", "learnt_from_"):

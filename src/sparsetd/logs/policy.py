@@ -18,7 +18,7 @@ from sparsetd.logs.checks import Array, reason, refuse, rowwise, show
 from sparsetd.logs.schema import in_order
 
 Policy = Callable[[Array], Any]
-MOST_ACTIONS = 1_000_000  # beyond this a code is rather a mistake, and a table of it would not fit into memory
+MOST_ACTIONS = 1_000_000  # a larger code is most likely a mistake, and its table would not fit into memory
 
 
 class Observations(np.ndarray[Any, Any]):
@@ -68,9 +68,9 @@ def action_probabilities(
 ) -> Array:
     """Ask a policy for the probabilities of all actions at every row, and check them.
 
-    π(·|s) of every row is (n, n_actions): finite and non-negative, each row summing to one.
+    The answer π(·|s) has the shape (n, n_actions). It is finite and non-negative, and every row sums to one.
 
-    A policy that knows the columns it was learnt from (`feature_names_in_`) gets those, out of the columns `names`.
+    A policy that knows the columns it was learnt from (`feature_names_in_`) gets only those of the columns `names`.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def shares(
     action_names: Sequence[str] | None = None,
     n_actions: int = 0,
 ) -> tuple[Array, Array]:
-    """The table (n, n_actions) and the rest (n,) of π(·|s) = table(s) + rest(s) μ(·|s), checked, of any policy.
+    """Ask any policy for its table (n, n_actions) and rest (n,), π(·|s) = table(s) + rest(s) μ(·|s), and check them.
 
     Only a rule in words leaves a rest to the behaviour μ. `n_actions` is the least width of the table where neither
     names nor probabilities say how many actions there are.
@@ -160,7 +160,7 @@ def _code(label: Any, action_names: Sequence[str] | None, name: str) -> int:
 
 
 def _spelt_out(answer: Any, action_names: Sequence[str] | None, n_actions: int, name: str) -> Any:
-    """One action per row, by name or by code, as rows of probabilities; any other answer as it is."""
+    """Turn one action per row, by name or by code, into rows of probabilities; leave any other answer alone."""
     try:
         array = np.asarray(answer)
         array = np.asarray(array.tolist()) if array.dtype.kind in "OT" else array
@@ -181,7 +181,7 @@ def is_whole(values: Array) -> bool:
 
 
 def discrete(action: Array | None, n_actions: int, name: str = "policy") -> Array:
-    """The logged actions, checked to be whole numbers that a policy of `n_actions` actions knows."""
+    """Check that the logged actions are whole numbers below `n_actions`, and return them as integers."""
     if action is not None and action.dtype.kind == "f" and action.size == len(action) and is_whole(action):
         action = action.reshape(-1).astype(np.int64)
     if action is None or action.ndim != 1 or action.dtype.kind != "i":
@@ -192,5 +192,5 @@ def discrete(action: Array | None, n_actions: int, name: str = "policy") -> Arra
 
 
 def chosen(table: Array, action: Array) -> Array:
-    """π(a|s) of the logged actions, out of the rows π(·|s)."""
+    """π(a|s) of the logged actions, taken from the rows π(·|s)."""
     return np.asarray(table[np.arange(len(action)), action])

@@ -1,8 +1,8 @@
-"""`prepare`: a raw table, as hospitals and shops export it, becomes a log in one go.
+"""`prepare` turns a raw table, as hospitals and shops export it, into a log in one go.
 
 Text actions and categories keep their names, yes and no become flags, dates put visits in order, copies are dropped,
-and gaps are filled. Every problem of the table is found in one run, and every decision that was made is written down in
-a sentence. What was learnt from the table is kept, so that a later table is prepared alike.
+and gaps are filled. One run finds every problem of the table, and a sentence tells every decision that was made. What
+was learnt from the table is kept, so that a later table is prepared in the same way.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ROLES = {"time" if role == "step" else role: aliases for role, aliases in ALIASE
 DOSES = ("mg", "g", "µg", "mcg", "ml", "ie", "iu", "ui")  # units of what is given rather than measured
 EMPTY = "empty"  # says what an empty cell is worth where an outcome is only ticked
 MOST_WORTH = 5  # words of an outcome that are written out
-LEAST_EPISODES = 5  # of which an outcome of 0 and 1 can be told from what each row earned
+LEAST_EPISODES = 5  # with fewer, an outcome of 0 and 1 cannot be told from the reward of each row
 MIX = np.uint64(0x9E3779B97F4A7C15)  # an odd number that spreads codes over 64 bits
 
 
@@ -59,9 +59,10 @@ class MessyLog(ValueError):
 
 @dataclass(frozen=True)
 class Prepared:
-    """Hold the columns of a prepared log, and in sentences how they were made.
+    """Hold the columns of a prepared log, and the sentences on how they were made.
 
-    `action_names` are the names of its actions, and `learnt` is what another table is read by.
+    `action_names` are the names of its actions. With `learnt`, another table is read in the same way: see `like` of
+    `prepare`.
 
     Examples
     --------
@@ -122,22 +123,22 @@ def prepare(
         One row per decision. CSV, Parquet and the other forms of `read`.
     missing : "carry", "median", "mark" or "refuse"
         Gaps in observed columns get the last value of the episode (the default where the time is known), the median, or
-        the median and a mark in a column of their own (the default elsewhere); or they are listed as problems. What
-        cannot be carried is marked.
+        the median and a mark in another column (the default elsewhere); or they are listed as problems. With "carry", a
+        gap before the first value is marked.
     ends : "last-row", "cut" or None
         Where no column says how an episode ended: it really ended with its last row, or recording merely stopped there.
     bandit : bool
-        Every row is a decision of its own, with nothing after it.
+        Whether every row is a separate decision, with nothing after it.
     drop : sequence of str
         Columns to leave out.
     keep : sequence of "order", "duplicates", "names", "outcome", "ids", "rows" and "same"
-        What is to be left as it stands: the order of the rows, rows that are exact copies, names that differ in case or
-        blanks only, an outcome that stands in every row of its episode, columns of numbers that look like ids, rows of
-        units and totals, columns that say what the action or the reward says.
+        What to leave unchanged: the order of the rows, rows that are exact copies, names that differ in case or blanks
+        only, an outcome that stands in every row of its episode, columns of numbers that look like ids, rows of units
+        and totals, columns that repeat the action or the reward.
     na, text : sequence of str
         More words that stand for a missing value; columns to be read as text.
     skip : sequence of str or int
-        Rows to leave out, by their numbers as they are told: ``4``, or ``"4 of visits.csv"`` of several files.
+        Rows to leave out, by the numbers in messages: ``4``, or ``"4 of visits.csv"`` if there are several files.
     fill : mapping
         What an empty cell of a column stands for: ``{"drug": "none"}``.
     dates : "day-first", "month-first" or None
@@ -145,7 +146,7 @@ def prepare(
     encoding : str, optional
         The encoding of a CSV file, such as "cp1250"; found out by default.
     like : Prepared, or path of a log that `prepare` wrote, or of its shards
-        Read the table as that one was read: same roles, categories, codes, medians and first dates.
+        An earlier table: this one is read with the same roles, categories, codes, medians and first dates.
     **roles
         Columns by role, ``episode="patient"``, ``time="visit"``; None where there is none. Whatever has no role is
         observed. The reward may be an outcome in words, ``reward="Issue: vivant=1, décédé=0"``.
@@ -249,7 +250,7 @@ def _choose(table: Table, asked: Mapping[str, Any], known: Mapping[str, Any]) ->
         table.problems += [f"`{name}` is missing, which the earlier table had: add it." for name in absent]
         table.done += [f"`{name}` was left out: the earlier log does not have it." for name in new]
         left_out.update(new)
-        # What is not known yet of new patients may stand in the table as an empty column.
+        # A table of new patients may have empty columns for what is not known yet.
         empty = [name for name in known["roles"].values() if name in table.columns and table.columns[name].gaps.all()]
         table.done += [f"`{name}` is empty and was left out." for name in empty]
         left_out.update(empty)
@@ -314,24 +315,24 @@ def _give_roles(table: Table, given: Mapping[str, Any], known: Mapping[str, Any]
         if name is not None and name not in names:
             nearby, meant = nearest(str(name), names), meant_by(str(name), names)
             table.problems.append(f"`{role}` names a column {name!r} that is not there{nearby}")
-            if meant not in wanted.values():  # other problems are those of the column that was meant
+            if meant not in wanted.values():  # look for other problems in the column that was meant
                 wanted[role] = meant or name
     roles = {role: name for role, name in wanted.items() if name in names}
     lower = {folded(name): name for name in reversed(names)}  # reversed: of two spellings the first column wins
     for role, aliases in ROLES.items():
-        # A column called "a" or "r" in a raw table is rather a measurement than the action or the reward.
+        # A column called "a" or "r" in a raw table is more likely a measurement than the action or the reward.
         usual = [*(alias for alias in aliases if len(alias) > 1), *ROLE_NAMES.get(role, ())]
         free = [lower[alias] for alias in usual if alias in lower and lower[alias] not in roles.values()]
         if free and role not in wanted and not known:
             roles[role] = free[0]
     if "episode" not in {*roles, *wanted}:
-        table.done.append("No column names the episode: a new one begins after each row that ended.")
+        table.done.append("No column names the episode: a new one begins after each row that ended one.")
     table.roles = roles
     return wanted
 
 
 def _share_ids(table: Table) -> None:
-    """Where every row is a decision of its own, an id of several rows names no episode, but what these rows share."""
+    """Where every row is a separate decision, an id of several rows names something that these rows share."""
     name = table.roles.get("episode", "")
     if name and len(np.unique(table.columns[name].codes)) < len(table.rows):
         table.shared = table.roles.pop("episode")
@@ -412,7 +413,7 @@ def _put_in_order(table: Table, named: Container[str], bandit: bool, known: Mapp
 
 
 def _fill_down(table: Table, ids: Column) -> None:
-    """An id in merged cells holds for the rows below it. Columns that are empty wherever the id is are read alike."""
+    """Copy an id in merged cells to the rows below it, and also columns that are empty wherever the id is empty."""
     if not signs.in_merged_cells(ids, table):
         return
     merged = [column for column in table.columns.values() if column.gaps[ids.gaps].all() and not column.gaps.all()]
@@ -551,13 +552,13 @@ def _worth(table: Table, column: Column) -> Array:
 def _ends(
     table: Table, columns: Mapping[str, Array], asked: Mapping[str, Any], absent: set[str], later: bool
 ) -> dict[str, Array]:
-    """The ends of episodes, if no column says them; a `later` table without a reward needs none.
+    """Mark the ends of episodes if no column does; a `later` table without a reward needs none.
 
-    If a column that may say them was named but is `absent`, that is a problem already.
+    If a column that may mark them was named but is `absent`, that is a problem already.
     """
     made, ends = {}, asked["ends"]
     if asked["bandit"]:
-        table.done.append("Every row is a decision of its own: all are marked as ended.")
+        table.done.append("Every row is a separate decision: all are marked as ended.")
         made = {"terminated": np.ones(len(table.group), dtype=bool)}
     elif {"terminated", "truncated"} & {*columns} or (later and "reward" not in columns):
         made = {}
@@ -570,7 +571,7 @@ def _ends(
         table.problems.append(
             "Nothing says where an episode ended: name a yes/no column with --column terminated=NAME, or name the "
             "episode and say --ends last-row (it really ended there) or --ends cut (recording merely stopped), or "
-            "say --bandit (every row is a decision of its own)."
+            "say --bandit (every row is a separate decision)."
         )
     else:
         how, role = ("ended for good", "terminated") if ends == "last-row" else ("was cut off", "truncated")
@@ -588,7 +589,7 @@ def _ends(
 
 
 def _refuse_propensity(table: Table, action: Array) -> None:
-    """Ask what a column is that looks like the probability of the action: no policy knows it, so it is no state."""
+    """Ask about columns that look like the probability of the action: no policy knows it, so it is no observation."""
     for column in table.free:
         if "kind" not in column.known and action.min() >= 0 and signs.may_be_propensity(column, action):
             named = option("--column", f"behavior_prob={column.name}")
@@ -597,7 +598,7 @@ def _refuse_propensity(table: Table, action: Array) -> None:
 
 
 def _observed(table: Table) -> tuple[dict[str, Array], dict[str, Any]]:
-    """The columns without a role as numbers, text also as it stands (to ask about groups), and what was learnt."""
+    """Turn the columns without a role into numbers, and keep text too, to ask about groups; also return `learnt`."""
     columns: dict[str, Array] = {}
     learnt: dict[str, Any] = {}
     untouched = []
@@ -651,7 +652,7 @@ def _likely(table: Table, unnamed: Sequence[str]) -> dict[str, list[Column]]:
         if (is_text or given) and 1 < n_cells <= MOST_CATEGORIES:
             in_words.append(column)
         elif (is_text or signs.may_be_ids(column)) and MOST_CATEGORIES < n_cells <= len(column.codes) / 1.5:
-            likely["episode"].append(column)  # its values come back
+            likely["episode"].append(column)  # its values repeat
         elif signs.in_merged_cells(column, table):
             likely["episode"].append(column)
     # Measurements repeat less evenly than ids do; of several ids, the first column wins.
@@ -670,12 +671,12 @@ def _likely(table: Table, unnamed: Sequence[str]) -> dict[str, list[Column]]:
             likely["action"].append(column)
     likely["action"].sort(
         key=lambda column: -signs.changes(column, group)
-    )  # a ward changes more rarely than what is given
+    )  # a ward changes less often than a treatment
     return {role: likely[role] for role in unnamed}
 
 
 def _say_unnamed(table: Table, likely: Mapping[str, Sequence[Column]]) -> None:
-    """Ask for the reward, and offer likely columns of the roles that nobody named; among problems, if there are any."""
+    """Ask for the reward, and offer likely columns for roles that nobody named; offers join the problems, if any."""
     if "reward" in likely:
         outcomes = " or ".join(_worth_of_words(column, table.worth) for column in likely["reward"][:4])
         remedy = f"say what each word of the outcome is worth with {outcomes}"
@@ -683,7 +684,7 @@ def _say_unnamed(table: Table, likely: Mapping[str, Sequence[Column]]) -> None:
             remedy = "say which one is with --column reward=NAME, or --reward 'NAME: WORD=NUMBER, …' if it is in words"
         table.problems.append(f"No column is the reward: {remedy}.")
     for role in ("episode", "action"):
-        # A text of so many values is offered as the episode where its problem is told, and not here again.
+        # The problem of a text with many values already offers it as the episode.
         some = [one for one in likely.get(role, ()) if role == "action" or one.reading.kind != "text"]
         options = " or ".join(option("--column", f"{role}={column.name}") for column in some[:4])
         if some or (role == "action" and role in likely):

@@ -1,4 +1,4 @@
-"""A raw table, as it was exported: its columns as distinct cells, and what these cells mean.
+"""Hold a raw table as it was exported: its columns as distinct cells, and the meaning of these cells.
 
 The cells of a column become numbers, flags or times, and every distinct text is read once. How a column writes numbers
 and dates is decided from all of its values: a single "4,5" makes its commas decimal, a single "25/3/2024" puts its days
@@ -52,7 +52,7 @@ DECIMAL_COMMA = re.compile(r"[^,]*(?<![1-9]..)(?<![1-9].)(?<![1-9]),[0-9]+|[^,]*
 class Column:
     """The distinct cells of a column (None for a gap), and for every row the code of its cell.
 
-    `known` holds what is known beforehand about how it is written, from options or from an earlier table.
+    `known` says how the column is written, where options or an earlier table tell it.
     """
 
     name: str
@@ -70,7 +70,7 @@ class Column:
 
     @classmethod
     def coded(cls, name: str, distinct: Sequence[Any], codes: Array) -> Column:
-        """A column of distinct values, and for every row the code of its value; equal cells are joined."""
+        """Make a column from distinct values and the code of each row's value; values that mean one cell are joined."""
         used = np.flatnonzero(np.bincount(codes, minlength=len(distinct)))  # not those of rows that were left out
         cells = [cell(distinct[i]) for i in used.tolist()]
         known = {one: i for i, one in enumerate(dict.fromkeys(cells))}
@@ -86,7 +86,7 @@ class Column:
         return column
 
     def spread(self, values: Iterable[Any]) -> Array:
-        """A value for every row, from one for each distinct cell."""
+        """Turn one value per distinct cell into one value per row."""
         return np.asarray(values)[self.codes]
 
     def rows_with(self, some: Sequence[int]) -> Array:
@@ -104,7 +104,7 @@ class Column:
 
     @cached_property
     def reading(self) -> Reading:
-        """The meaning of the cells, by what is known of the column."""
+        """The meaning of the cells, with the help of `known`."""
         return meaning(self.cells, self.weight, self.known)
 
 
@@ -112,9 +112,9 @@ class Column:
 class Table:
     """A raw table on its way to a log: its columns, their roles, and sentences on what was done and what is wrong.
 
-    `numbers` has the number of every row of the source as people count them, and `rows` the places there of the rows
+    `numbers` are the numbers of the source's rows as people count them, and `rows` are the places in it of the rows
     that are left. `group` is the episode of every row, `worth` what each word of an outcome is worth, `keep` what must
-    stay as it is, and `missing` the way in which gaps are filled.
+    not be changed, and `missing` how gaps are filled.
     """
 
     columns: dict[str, Column]
@@ -129,7 +129,7 @@ class Table:
     keep: Sequence[str] = ()
     missing: str = "mark"
     shared: str = ""  # the column of an id that several decisions share, where each of them is an episode
-    has_outcome: bool = False  # whether the reward is one of the whole episode, and stands at its end
+    has_outcome: bool = False  # whether the reward belongs to the whole episode and stands at its end
 
     @property
     def free(self) -> list[Column]:
@@ -143,12 +143,12 @@ class Table:
 
     @property
     def last(self) -> Array:
-        """A mask of the rows that are the last of their episode, for rows in order."""
+        """A mask of the last row of every episode; the rows must be in order."""
         return np.append(np.diff(self.group) != 0, True)
 
     @property
     def begin(self) -> Array:
-        """For every row, the first row of its episode, for rows in order."""
+        """The first row of every row's episode; the rows must be in order."""
         rows = np.arange(len(self.group))
         return np.maximum.accumulate(np.where(np.append(True, self.last[:-1]), rows, 0))
 
@@ -157,12 +157,12 @@ class Table:
         return name if "names" in self.keep else folded(name)
 
     def take(self, rows: Array) -> None:
-        """Go on with these rows, in this order."""
+        """Keep only these rows, in this order."""
         self.columns = {name: column.take(rows) for name, column in self.columns.items()}
         self.rows, self.group = self.rows[rows], self.group[rows]
 
     def nth(self, place: int) -> str:
-        """The number of a row as people count it; of several files, the row in its file."""
+        """The number of a row as people count it: within its file, if there are several."""
         files = [name for begin, name in self.begins if begin <= place]
         return f"{self.numbers[place]}" + (f" of {files[-1]}" if len(self.begins) > 1 else "")
 
@@ -171,7 +171,7 @@ class Table:
         return f"in {counted(rows.sum())} (first row {self.nth(self.rows[rows].min())})"
 
     def leave_out(self, rows: Array, why: str) -> None:
-        """Go on without some rows, and without the cells that stand nowhere else."""
+        """Drop some rows, and the cells that stand in no other row."""
         numbers = [self.nth(place) for place in self.rows[rows]]
         left_out = "Row {} was left out" if len(numbers) == 1 else "Rows {} were left out"
         self.done.append(f"{left_out.format(first_of(numbers, 5))}{why}.")
@@ -181,7 +181,7 @@ class Table:
                 self.columns[name] = replace(Column.coded(name, one.cells, one.codes), known=one.known)
 
     def problem(self, what: str, rows: Array, remedy: str) -> None:
-        """Note what is wrong in some rows, and what cures it; where no option does, the rows can be left out."""
+        """Note what is wrong in some rows and what cures it; if no option does, offer to leave the rows out."""
         if "--" not in remedy:
             skips = [f"--skip {shlex.quote(self.nth(place))}" for place in sorted(self.rows[rows])[:3]]
             remedy += f", or leave out {'the row' if rows.sum() == 1 else 'such rows'} with {' '.join(skips)}"
@@ -194,7 +194,7 @@ def counted(n: int) -> str:
 
 
 def raw_table(source: Any, encoding: str | None = None) -> Table:
-    """All rows of a table; the text of a CSV file as it stands, because "none" may be a treatment."""
+    """Read all rows of a table; the text of a CSV file is not interpreted, because "none" may be a treatment."""
     table = Table({}, np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
     parts: list[Part] = []
     begins: list[tuple[int, str]] = []
@@ -229,7 +229,7 @@ Part = tuple[dict[str, Column], Array]  # some rows, and their numbers in their 
 
 
 def _arrays(opened: Opened, table: Table) -> Iterator[Part]:
-    """The rows of a source with types: times to the microsecond, durations in days whatever their unit is."""
+    """Read a source with types: times are kept to the microsecond, and durations become days, whatever their unit."""
     n = 0
     for raw in opened.batches(opened.names, BATCH, ()):
         columns = {}
@@ -246,7 +246,7 @@ def _arrays(opened: Opened, table: Table) -> Iterator[Part]:
 
 
 def _text_file(path: Path, encoding: str | None, table: Table) -> Part:
-    """A CSV file in any of the usual encodings, whose rows are counted as a spreadsheet does: the header is row 1."""
+    """Read a CSV file in any of the usual encodings; as in a spreadsheet, the header counts as row 1."""
     file = Csv(path, encoding, whole=True)
     cells, numbers, odd = file.cells()
     if not len(cells) and not odd:
@@ -267,7 +267,7 @@ def _text_file(path: Path, encoding: str | None, table: Table) -> Part:
 
 
 def cell(value: Any) -> Any:
-    """None for a gap, text without the blanks around it and full-width letters, anything else as it is."""
+    """Clean a cell: a gap becomes None, text loses the blanks around it and full-width letters, anything else stays."""
     if isinstance(value, str):
         text = " ".join(value.translate(PLAIN_WIDTH).strip().splitlines())
         return None if text.lower() in GAPS or SHEET_ERROR.fullmatch(text.lower()) else text
@@ -276,7 +276,7 @@ def cell(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Reading:
-    """The meaning of the distinct cells of a column: a kind, a number for each (NaN for a gap), and how it was read.
+    """The meaning of the distinct cells of a column: a kind, a number for each (NaN for a gap), and how they were read.
 
     `bad` lists the cells that do not fit the kind.
     """
@@ -288,27 +288,28 @@ class Reading:
 
     @property
     def shares(self) -> Array:
-        """The numbers, percents as shares."""
+        """The numbers, with percents turned into shares."""
         return self.values / 100 if self.how.get("unit") == "%" else self.values
 
 
 def meaning(cells: Sequence[Any], weight: Array, how: Mapping[str, Any]) -> Reading:
-    """Numbers, flags, times or text: the first kind that fits, or that at least half of the rows (`weight`) fit.
+    """Read cells as flags, numbers, times or text: the first kind that fits them, or at least half of the rows.
 
-    `how` holds what is known beforehand: "kind", "comma" and "day_first" of a column that was read before.
+    `weight` counts the rows of each cell. `how` holds what is settled already, such as the "kind", "comma" and
+    "day_first" of a column that was read before.
     """
     for kind, read in KINDS.items():
         if how.get("kind", kind) == kind:
             found = read(cells, how)
             fits = weight[np.isfinite(found.values)].sum() >= weight[list(found.bad)].sum()
-            # Half of the rows make a kind, and others are problems to tell. A single odd word makes flags a category.
+            # If half of the rows fit, the others are problems to report; but one odd word makes flags a category.
             if not found.bad or (kind != "flag" and fits) or "kind" in how:
                 return found
     return Reading("text", np.full(len(cells), np.nan))
 
 
 def _each(cells: Sequence[Any], read: Callable[[Any], float], gaps: Container[str] = ()) -> tuple[Array, list[int]]:
-    """The number that each cell is read as (NaN for a gap), and the cells that cannot be read."""
+    """Read each cell as a number (NaN for a gap); also return the places of the cells that cannot be read."""
     values, bad = np.full(len(cells), np.nan), []
     for i, one in enumerate(cells):
         if one is not None and not (isinstance(one, str) and one.lower() in gaps):
@@ -348,7 +349,7 @@ def _numbers(cells: Sequence[Any], how: Mapping[str, Any]) -> Reading:
     values, bad = _each(bare, lambda one: number(one, comma, grouped), GAPS_AMONG_NUMBERS)
     limit = np.zeros(len(cells))  # −1 or 1 where a number is a limit, "<0.5" or ">1000"
     limit[list(limits)] = [-1 if match[1] in "<≤" else 1 for match in limits.values()]
-    pointed = [i for i, text in texts.items() if "." in text]  # if all may stand between thousands: 1.234, 12.000
+    pointed = [i for i, text in texts.items() if "." in text]  # may all stand between thousands, as in 1.234?
     unclear = not comma and "comma" not in how and all(GROUPED.fullmatch(texts[i]) for i in pointed)
     told = {"comma": comma, "sure": sure, "unit": unit, "has_unit": has_unit, "limit": limit}
     return Reading("number", values, bad, {**told, "pointed": pointed if unclear else []})
@@ -367,7 +368,7 @@ def unit_and_number(text: str) -> tuple[str, str]:
 
 
 def number(entry: Any, comma: bool = False, grouped: bool = False) -> float:
-    """One number as anybody would write it. 1_0, 1e400, digits of other scripts and dates do not count as numbers."""
+    """Read a number as people write it; 1_0, 1e400, digits of other scripts and dates do not count as numbers."""
     if isinstance(entry, date):
         raise TypeError("a date")
     text = BLANKS.sub("", entry).replace("−", "-") if isinstance(entry, str) else ""

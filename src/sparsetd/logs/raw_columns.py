@@ -1,7 +1,7 @@
-"""One column of a raw table becomes columns of a log. What was done to it is noted, and what was learnt is kept.
+"""Turn a column of a raw table into columns of a log, note what was done to it, and keep what was learnt.
 
-What is learnt (categories, medians, the first date, how numbers are written) is plain data, so that a later table is
-read alike.
+What is learnt (categories, medians, the first date, how numbers are written) is plain data, so that a later table can
+be read in the same way.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from sparsetd.logs.raw import MOST_CATEGORIES, Column, Reading, Table, counted, 
 from sparsetd.logs.schema import first_of, folded
 from sparsetd.logs.words import FLAGS
 
-MOST_TOLD = 10  # spellings that were joined to others
+MOST_TOLD = 10  # joined spellings that a note lists
 DAY = 86_400.0
 MISSING = "missing"
 TICK = "tick"  # the kind of a column that holds one word, or nothing
 YEAR = re.compile(r"(?<![0-9])(19|20)[0-9]{2}(?![0-9])")
-NONE = -1.0  # the code of a category that is not known
+NONE = -1.0  # the code of an unknown category
 Marks = dict[str, Array]  # columns of 0 and 1 that mark some rows
 
 
 def option(name: str, value: str) -> str:
-    """An option of the command line, quoted for a shell; a value that begins with a dash is no other option."""
+    """Write an option for a shell; with "=", a value that begins with a dash is not taken for another option."""
     return f"{name}{'=' if value.startswith('-') else ' '}{shlex.quote(value)}"
 
 
@@ -45,7 +45,7 @@ def example(column: Column, rows: Array) -> str:
 
 
 def as_read(column: Column, table: Table) -> Reading:
-    """The meaning of a column's cells; those that do not fit the others are noted as a problem."""
+    """The meaning of a column's cells; cells that do not fit it are noted as a problem."""
     reading = column.reading
     if reading.bad:
         words = " ".join(option("--na", str(column.cells[i])) for i in reading.bad[:5])
@@ -77,7 +77,7 @@ def say_how(column: Column, reading: Reading, table: Table) -> None:
         table.problems.append(f"`{name}` holds times with and without an offset to UTC: give all of them one.")
     if how.get("numeric") and "day_first" not in known:
         order = "the day" if how["day_first"] else "the month"
-        unsure = "; no value tells, so say --dates month-first if it is not so" if how["unsure"] else ""
+        unsure = "; no value tells which is first, so say --dates month-first if it is wrong" if how["unsure"] else ""
         done.append(f"`{name}` has dates with {order} first{unsure}.")
 
 
@@ -96,7 +96,7 @@ def _say_unit(column: Column, reading: Reading, table: Table) -> None:
 
 
 def observed(column: Column, table: Table) -> tuple[dict[str, Array], dict[str, Any]]:
-    """The columns of numbers that a raw column becomes, named so that a report can be read, and what was learnt."""
+    """Turn a raw column into columns of numbers with names for a report; return them and what was learnt."""
     if column.gaps.all() and not column.known.get("kind"):
         table.done.append(f"`{column.name}` is empty and was left out.")
         return {}, {}
@@ -126,7 +126,7 @@ def _is_ticked(column: Column) -> bool:
 
 
 def _measured(column: Column, reading: Reading, table: Table) -> tuple[dict[str, Array], Marks, dict[str, Any]]:
-    """A column of numbers, flags, or days, the columns that mark its gaps and limits, and what was learnt."""
+    """Turn a column into numbers, flags or days; return it, the marks of its gaps and limits, and what was learnt."""
     values, known = column.spread(reading.values), column.known
     learnt = {"kind": reading.kind, **written_as(reading)}
     if reading.kind == "time":
@@ -148,12 +148,12 @@ def _measured(column: Column, reading: Reading, table: Table) -> tuple[dict[str,
 
 
 def written_as(reading: Reading) -> dict[str, Any]:
-    """The way in which cells are written, as far as a later table must be read alike."""
+    """How the cells are written, as far as a later table must be read in the same way."""
     return {name: reading.how[name] for name in ("comma", "day_first", "unit") if name in reading.how}
 
 
 def _filled(column: Column, values: Array, fill: float, fill_in_words: str, table: Table) -> tuple[Array, Marks]:
-    """The values without gaps, and a column that marks the gaps that were not carried (none with "median")."""
+    """Fill the gaps; also return a column that marks those without an earlier value to carry (none with "median")."""
     gaps, name = np.isnan(values), column.name
     last = np.maximum.accumulate(np.where(gaps, -1, np.arange(len(gaps))))  # the last row up to this one without a gap
     carries = table.missing == "carry" and "episode" in table.roles
@@ -175,14 +175,14 @@ def _filled(column: Column, values: Array, fill: float, fill_in_words: str, tabl
 
 
 def with_one_spelling(column: Column, table: Table, key: Callable[[str], Any] | None = None) -> Column:
-    """The column as text, the spellings of one `key` joined under the most frequent of them.
+    """Turn a column into text, and join the spellings with the same `key` under the most frequent of them.
 
-    By default these are the spellings that differ only in case and blanks.
+    By default these are spellings that differ only in case and blanks.
     """
     key = key or table.key
     cells = [None if one is None else written(one) for one in column.cells]
     keys = [None if one is None else key(one) for one in cells]
-    best = {keys[i]: cells[i] for i in np.argsort(-column.weight, kind="stable")[::-1]}  # the last one stays
+    best = {keys[i]: cells[i] for i in np.argsort(-column.weight, kind="stable")[::-1]}  # the last one wins
     chosen = [best[key] for key in keys]
     odd = [i for i, one in enumerate(cells) if one != chosen[i]]
     if odd:
@@ -194,7 +194,7 @@ def with_one_spelling(column: Column, table: Table, key: Callable[[str], Any] | 
 
 
 def written(one: Any) -> str:
-    """A cell as text; a number with all of its digits: 1234567 and 1234568 are two actions."""
+    """A cell as text; a number keeps all of its digits, since 1234567 and 1234568 are two actions."""
     if isinstance(one, (bool, Decimal)):
         one = int(one) if float(one).is_integer() else float(one)
     return id_text(one)
@@ -202,7 +202,7 @@ def written(one: Any) -> str:
 
 def _categories(column: Column, table: Table) -> tuple[dict[str, Array], Marks, dict[str, Any]]:
     """One column of 0 and 1 per category. Two categories need only one, and its name says both."""
-    # The column that marks gaps has that name, so the word itself must be a gap.
+    # The column that marks gaps is called "missing", so a category of that name must be a gap.
     cells = [None if one is not None and folded(one) == MISSING else one for one in column.cells]
     column, name = replace(column, cells=cells), column.name
     texts = sorted(one for one in cells if one is not None)
@@ -234,7 +234,7 @@ def _categories(column: Column, table: Table) -> tuple[dict[str, Array], Marks, 
 
 
 def _may_be_dates(texts: Sequence[str], least: int) -> bool:
-    """Say whether most of several texts hold a year, and at least so many numbers together with it."""
+    """Say whether most of several texts hold a year, and at least so many numbers, the year included."""
     dated = [one for one in texts if YEAR.search(one) and len(re.findall("[0-9]+", one)) >= least]
     return len(texts) > 2 and len(dated) > len(texts) / 2
 
@@ -247,7 +247,7 @@ def _say_dates(column: Column, said: str, table: Table) -> None:
 
 
 def _say_many(column: Column, texts: list[str], table: Table) -> None:
-    """Note that a column has too many texts: it is a remark if most rows differ, and else it may be grouped."""
+    """Note that a column has too many texts: leave it out if most rows differ, otherwise ask what it is."""
     said = f"`{column.name}` holds {len(texts):,} different texts (such as {show(texts[0])})"
     known = "episode" in table.roles
     if known and _may_be_dates(texts, 1):
@@ -289,7 +289,7 @@ def codes(column: Column, table: Table, known: Sequence[str] = ()) -> tuple[Arra
 
 
 def _sizes(column: Column, known: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """The size of every action where all are doses, and whether it is a limit: 8, "8 UI" and "8,0" are one dose."""
+    """The size of every action and whether it is a limit, if all are doses: 8, "8 UI" and "8,0" are one dose."""
     names = [*known, *(written(one) for one in column.cells if one is not None)]
     reading = meaning(names, np.ones(len(names)), column.known)
     if reading.kind != "number" or reading.bad:
@@ -299,7 +299,7 @@ def _sizes(column: Column, known: Sequence[str]) -> dict[str, tuple[float, float
 
 
 def flags(column: Column, table: Table) -> Array:
-    """Yes and no, true and false, 1 and 0 as booleans; a gap is a no."""
+    """Read yes and no, true and false, 1 and 0 as booleans; a gap means no."""
     reading = meaning(column.cells, column.weight, {})
     if reading.kind not in ("flag", "number"):
         reading = meaning(column.cells, column.weight, {"kind": "flag"})
@@ -313,7 +313,7 @@ def flags(column: Column, table: Table) -> Array:
 
 
 def numbers(column: Column, table: Table, *, most: float = np.inf) -> Array:
-    """A column that must be there: finite numbers, between 0 and `most` if that is finite; percents are shares."""
+    """Read a column of numbers without gaps, between 0 and `most` if that is finite; percents become shares."""
     reading = meaning(column.cells, column.weight, {**column.known, "kind": "number"})
     say_how(column, reading, table)
     values = column.spread(reading.shares)

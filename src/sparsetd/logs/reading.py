@@ -25,12 +25,12 @@ from sparsetd.logs.transitions import Transitions
 T = TypeVar("T")
 OBSERVED = ("observation ", "next_observation ", "indices", "values", "next_indices", "next_values")
 TEXTS = pa.dictionary(pa.int32(), pa.string())  # the type of ids that are no numbers
-AT_ONCE = 4096  # rows of a matrix that are filled column by column: so many stay in the cache meanwhile
+AT_ONCE = 4096  # rows of a matrix that are filled column by column, few enough to stay in the cache meanwhile
 
 
 @dataclass(frozen=True)
 class Reading:
-    """Transitions, and what happened on the way to them."""
+    """Transitions, with a record of how they were read."""
 
     transitions: Transitions
     schema: Schema
@@ -60,12 +60,15 @@ def read(source: Any, *, max_bytes: int = MAX_BYTES, **columns: Any) -> Transiti
 
     Notes
     -----
-    Rows are sorted by episode and step where the log has these columns; without episodes, steps that begin again after
-    a row that ended one are in order already. Without `next_obs_*` columns the successor is the next row of the
-    episode; the last row of an episode that did not terminate then has none and is left out. Nothing better can be done
-    with it: its reward is known, but where it led is not. A last row that terminated stays, so of n rows with m left
-    out, ends seem n/(n − m) times as frequent as they are; columns of successors avoid that. Ids stay text where the
-    source has no types, as in CSV: 7 and 07 are two episodes.
+    Rows are sorted by episode and step where the log has these columns. Without a column of episodes, steps that begin
+    again after a row that ended one are in order already.
+
+    Without `next_obs_*` columns the successor is the next row of the episode. The last row of an episode that did not
+    terminate then has none and is left out: its reward is known, but where it led is not. A last row that terminated
+    stays. If m of n rows are left out, ends therefore seem n/(n − m) times as frequent as they are; columns of
+    successors avoid that.
+
+    Ids stay text where the source has no types, as in CSV: 7 and 07 are two episodes.
 
     Examples
     --------
@@ -81,7 +84,7 @@ def read(source: Any, *, max_bytes: int = MAX_BYTES, **columns: Any) -> Transiti
 
 
 def read_with_notes(source: Any, *, max_bytes: int = MAX_BYTES, max_rows: int | None = None, **columns: Any) -> Reading:
-    """`read`, with the schema and a record of what was sorted and dropped; stops after about `max_rows` rows."""
+    """Read a log like `read`, and record what was sorted and dropped; stop after about `max_rows` rows."""
     log = Log(source, max_bytes=max_bytes, **{**manifest_of(source)["columns"], **columns})
     gathered: list[pa.Table] = []
     complete, size = True, 0
@@ -115,12 +118,12 @@ def read_with_notes(source: Any, *, max_bytes: int = MAX_BYTES, max_rows: int | 
 def read_batches(source: Any, *, batch_rows: int = 65_536, **columns: Any) -> Iterator[Transitions]:
     """Read the rows of a log in batches, for a log larger than memory.
 
-    Joined by `concatenate`, the batches equal what `read` returns. What is in memory already may come in one batch.
+    `concatenate` joins the batches to the log that `read` returns. Data in memory may come in one batch.
 
     Parameters are those of `read`. The log must be sorted by episode and step already. A batch that begins inside an
-    episode has no `start` in its first row, so traces carry over from one `partial_fit` to the next. The batches of
-    sparse rows are all of one width only if `n_features` or `buckets` says which. The next batch is read by a second
-    thread while the caller works on this one, so that two are in memory.
+    episode has no `start` in its first row, so traces carry over from one `partial_fit` to the next. Batches of sparse
+    rows have the same width only if `n_features` or `buckets` gives it. A second thread reads the next batch while the
+    caller works on this one, so two are in memory.
 
     Examples
     --------
@@ -146,7 +149,7 @@ def read_batches(source: Any, *, batch_rows: int = 65_536, **columns: Any) -> It
 
 
 def _batches(source: Any, batch_rows: int, columns: dict[str, Any]) -> Iterator[Transitions]:
-    """Checked tables as `Transitions`; the last rows of each are held, and put before the next table.
+    """Turn checked tables into `Transitions`; the last rows of each are held back, and put before the next table.
 
     Without logged successors the last two rows wait: the last one's successor is in the next table, and the row before
     it is truncated if the last one turns out to end its episode. With successors one row is held, to check that the
@@ -170,9 +173,9 @@ def _batches(source: Any, batch_rows: int, columns: dict[str, Any]) -> Iterator[
 
 
 def _continued(held: pa.Table, table: pa.Table, schema: Schema) -> pa.Table:
-    """The table behind the rows that were held, in types that hold the values of both.
+    """Put a table behind the rows that were held back, in types that hold the values of both.
 
-    Whole numbers after continuous actions are continuous too. The reverse is refused: the batches before are gone.
+    Whole numbers after continuous actions are continuous too. The reverse is refused, since earlier batches are gone.
     """
     rows = joined([held, table])
     if len(schema.action) == 1 and rows.schema.field("action 0").type != held.schema.field("action 0").type:
@@ -184,9 +187,9 @@ def _continued(held: pa.Table, table: pa.Table, schema: Schema) -> pa.Table:
 
 
 def _starts_after(rows: pa.Table, known: Array, seen: set[int], schema: Schema) -> Array:
-    """A mask of the rows that start an episode, `known` for the first ones; the others must go on in order.
+    """A mask of the rows that start an episode, `known` for the first rows; rows out of order are refused.
 
-    `seen` are the hashes of the episodes so far: 8 bytes each, where ids may be long texts.
+    `seen` are the hashes of the episodes so far: they take 8 bytes each, while ids may be long texts.
     """
     start, step = np.append(known, starts(rows)[len(known) :]), array(rows, "step")
     checks.refuse_rows_after_the_end(over(rows), np.cumsum(start))
@@ -209,7 +212,7 @@ def _starts_after(rows: pa.Table, known: Array, seen: set[int], schema: Schema) 
 
 
 def _ready(table: pa.Table, start: Array, n: int, log: Log) -> Iterator[Transitions]:
-    """The first n rows, as far as they have successors."""
+    """Yield those of the first n rows that have a successor."""
     known = with_successors(table, start, log.schema)
     n = int(known[:n].sum())
     if n:
@@ -218,11 +221,10 @@ def _ready(table: pa.Table, start: Array, n: int, log: Log) -> Iterator[Transiti
 
 
 def read_ahead(batches: Iterable[T]) -> Iterator[T]:
-    """The same batches in the same order, while a second thread reads one ahead, and never more than one.
+    """Yield the same batches in the same order, while a second thread reads one ahead, and never more than one.
 
-    At most two batches are in memory. What goes wrong while reading is raised here, after the batches before it. A
-    caller that stops early, by an exception or Ctrl-C as well, waits for the batch that is being read and no longer,
-    and the source is closed.
+    At most two batches are in memory. An error while reading is raised here, after the batches before it. A caller that
+    stops early, also by an exception or Ctrl-C, waits only for the batch that is being read; then the source is closed.
     """
     source = iter(batches)
     try:
@@ -237,12 +239,12 @@ def read_ahead(batches: Iterable[T]) -> Iterator[T]:
 
 
 def stacked(tables: Sequence[pa.Table]) -> pa.Table:
-    """Tables below one another, in one piece; a column that has two types gets the one that holds both."""
+    """Join tables below one another, in one piece; a column that has two types gets the one that holds both."""
     return joined(tables).combine_chunks()
 
 
 def joined(tables: Sequence[pa.Table]) -> pa.Table:
-    """Tables below one another, each a piece of its own; ids that are text are numbered in the same way in all."""
+    """Join tables below one another, each still one piece; text ids are numbered in the same way in all."""
     schema = common([table.schema for table in tables])
     # Not safe, because integers beyond 2⁵³ are rounded beside floats, as NumPy does within one part.
     alike = [_with_texts(table, schema).cast(schema, safe=False) for table in tables]
@@ -250,7 +252,7 @@ def joined(tables: Sequence[pa.Table]) -> pa.Table:
 
 
 def _with_texts(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The table with texts in place of numbers where the ids of others are text."""
+    """Turn ids from numbers into texts where other tables have texts."""
     for j, field in enumerate(schema):
         if field.type == TEXTS and table.schema.field(j).type != TEXTS:
             table = table.set_column(j, field, table.column(j).cast(pa.string()).cast(TEXTS))
@@ -258,7 +260,7 @@ def _with_texts(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def _with_plain_texts(table: pa.Table) -> pa.Table:
-    """The table with ids as plain texts, because a few rows would keep a dictionary of all."""
+    """Turn ids into plain texts, because a few rows would keep the dictionary of all."""
     for j, field in enumerate(table.schema):
         if field.type == TEXTS:
             table = table.set_column(j, field.name, table.column(j).cast(pa.string()))
@@ -316,7 +318,7 @@ def matrix(table: pa.Table, role: str) -> Array | None:
 def build(table: pa.Table, start: Array, complete: Array, schema: Schema) -> Transitions:
     """`Transitions` of ordered, checked rows. Rows that are not `complete` are left out: their successor is unknown.
 
-    Where the log has no successors the next row is it, and a row before one that is left out becomes truncated.
+    Where the log has no successors, the next row is the successor, and a row before one that is left out is truncated.
     """
     if schema.reward is None:
         raise ValueError("`reward` is missing: transitions need a column of rewards; states alone do not.")
@@ -349,7 +351,7 @@ def build(table: pa.Table, start: Array, complete: Array, schema: Schema) -> Tra
 
 
 def from_columns(columns: dict[str, Any], start: Any, names: Sequence[str] | None) -> Transitions:
-    """`Transitions` of columns by role, in order. `start` may mark first rows; `names` are of the observed columns."""
+    """Make `Transitions` of ordered columns by role; `start` may mark first rows, `names` name the observed columns."""
     columns, schema = _roles(columns)
     table = checked(columns, schema, told=1)
     given = None if start is None else checks.flags("start", start, len(table))
@@ -388,9 +390,9 @@ def _roles(columns: dict[str, Any]) -> tuple[dict[str, Any], Schema]:
 
 
 def in_order(table: pa.Table, schema: Schema) -> tuple[pa.Table, Array | None]:
-    """Rows sorted by episode (in order of appearance) and step, and where they stood; None if they were in order.
+    """Sort rows by episode (in order of appearance) and step; also return where they stood, None if nothing moved.
 
-    Without identifiers of the episodes, steps that begin again after a row that ended an episode are in order.
+    Without ids of the episodes, steps that begin again after a row that ended an episode are in order.
     """
     step = array(table, "step")
     if "episode" not in table.column_names and (step is None or _advances(step, starts(table))):
@@ -399,7 +401,7 @@ def in_order(table: pa.Table, schema: Schema) -> tuple[pa.Table, Array | None]:
 
 
 def by_number(table: pa.Table, number: Array, schema: Schema) -> tuple[pa.Table, Array | None]:
-    """Rows sorted by the number of their episode and by step (or as they stand), and where they stood."""
+    """Sort rows by the number of their episode and by step, if there is one; also return where they stood."""
     step = array(table, "step")
     step = np.arange(len(table)) if step is None else step
     if (np.diff(number) >= 0).all() and _advances(step, np.diff(number, prepend=-1) > 0):
@@ -430,7 +432,7 @@ def codes(table: pa.Table) -> tuple[Array, Any]:
 
 
 def appearance(table: pa.Table) -> Array:
-    """0, 1, … for the episodes in the order of their first rows; one episode where there are no ids."""
+    """Number the episodes 0, 1, … in the order of their first rows; without ids, all rows are one episode."""
     if "episode" not in table.column_names:
         return np.zeros(len(table), np.int64)
     return np.asarray(pa.array(codes(table)[0]).dictionary_encode().indices)
@@ -441,12 +443,12 @@ def hashes(table: pa.Table) -> Array:
     if pa.types.is_integer(table.schema.field("episode").type):
         return hashed(array(table, "episode"))
     number, ids = codes(table)
-    used, place = np.unique(number, return_inverse=True)  # a batch of a file may come with the ids of all
+    used, place = np.unique(number, return_inverse=True)  # a batch may carry the ids of its whole file
     return np.asarray(hashed(ids.take(pa.array(used)).to_numpy(zero_copy_only=False))[place])
 
 
 def starts(table: pa.Table) -> Array:
-    """First rows of episodes: where the identifier changes, else after a row that ended one."""
+    """A mask of the first rows of episodes: where the id changes, or without ids after a row that ended one."""
     if "episode" not in table.column_names:
         return np.concatenate([[True], over(table)[:-1]])
     number = codes(table)[0]
@@ -454,7 +456,7 @@ def starts(table: pa.Table) -> Array:
 
 
 def over(table: pa.Table) -> Array:
-    """Rows that ended an episode, for good or not."""
+    """A mask of the rows that ended an episode, for good or not."""
     return array(table, "terminated") | array(table, "truncated")
 
 
@@ -466,9 +468,10 @@ def whole_episodes(table: pa.Table, order: Array | None = None) -> Array:
 
 
 def with_successors(table: pa.Table, start: Array, schema: Schema) -> Array:
-    """A mask of the rows that have a successor: all if the log names it, else those before a row of their episode.
+    """A mask of the rows whose successor is known or not needed: all if the log has columns of successors.
 
-    The last row of an episode that did not terminate then has none: it only serves as the successor of the row before.
+    Otherwise these are all rows except the last of an episode that did not terminate. That one only serves as the
+    successor of the row before.
     """
     if schema.has_successors:
         return np.ones(len(table), dtype=bool)

@@ -6,11 +6,11 @@
     CONDITION  comparisons of columns, numbers, sums and products, joined by and, or, not; also NAME in (1, 2),
                NAME = category, NAME is missing, and the name of a column of yes and no by itself
 
-Clauses are asked in their order, and each takes its share of what the clauses before it left. What is left at the end
-is done as it was done: a rule therefore says π(·|s) = table(s) + rest(s) μ(·|s), where μ is the logged behaviour.
-Names with blanks or signs stand in double quotes or backquotes, except those of actions. Case and blanks do not matter
-where they tell no two names apart. A number in braces, `{1..4}`, `{1..4 by 0.5}` or `{1, 2, 4}`, makes a family of
-policies of one rule.
+Clauses are asked in their order, and each takes its share of what the clauses before it left. Where something is left
+at the end, the policy does as was done: a rule says π(·|s) = table(s) + rest(s) μ(·|s), where μ is the logged
+behaviour. Names with blanks or signs stand in double quotes or backquotes, except those of actions. Case and blanks do
+not matter unless two names differ in nothing else. Numbers in braces, `{1..4}`, `{1..4 by 0.5}` or `{1, 2, 4}`, turn
+one rule into a family of policies.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class Token(NamedTuple):
 
     @property
     def word(self) -> str:
-        """A keyword or a sign, in its usual spelling; empty for what was quoted."""
+        """A keyword or a sign, in its usual spelling; empty for quoted text."""
         return SPELLINGS.get(self.text, self.text).lower() if self.kind in ("word", "sign") else ""
 
 
@@ -350,7 +350,7 @@ class _Parser:
 
 
 def _value(tree: Tree, columns: _Columns) -> Any:
-    """A number or a truth per row, or one for all rows; a constant stays Python's and takes the column's precision."""
+    """Evaluate a tree, per row or once for all rows; a constant stays Python's and takes the column's precision."""
     kind, *parts = tree
     if kind == "number":
         return parts[0]
@@ -442,7 +442,7 @@ class _Columns:
         return self.place(name) is None and bool(self.values(name))
 
     def category(self, name: str, wanted: Sequence[str]) -> Array:
-        """Whether a row has the first of the `wanted` values that is known."""
+        """A mask of the rows that have the first known one of the `wanted` values."""
         known = self.values(name)
         for value in wanted:
             if len(found := _alike(value, list(known))) == 1:
@@ -453,7 +453,7 @@ class _Columns:
 
 
 def _alike(wanted: str, *several: Sequence[str], begins: bool = False) -> list[tuple[int, str]]:
-    """Where a name stands, and its spelling there: as written, in the first list that has it, else in another case.
+    """Find the places and spellings of a name: as written, in the first list that has it, else in another case.
 
     With `begins` the names of the categories of a column are found, which begin with its name.
     """

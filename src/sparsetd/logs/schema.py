@@ -14,8 +14,8 @@ target_prob      its probability under the policy to be evaluated
 ratio            target_prob / behavior_prob, instead of the two
 group            what the row belongs to (an age group, a hospital), to ask about groups; only where the caller names it
 
-Sparse rows have as many columns as `n_features` says (by default as the largest index asks for), or `buckets` of them,
-into which the features are folded.
+Sparse rows have `n_features` columns (by default as many as the largest index needs), or `buckets` columns, into which
+the features are folded.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Schema:
     ignored: tuple[str, ...] = field(default=(), compare=False)
 
     def used(self) -> tuple[str, ...]:
-        """Every column that is read, once."""
+        """Every column that is read, each named once."""
         roles = [getattr(self, f.name) for f in fields(self) if f.name not in ("ignored", *SIZES)]
         return tuple(_names_in(roles))
 
@@ -103,7 +103,7 @@ class Schema:
         return (*(name for name in (self.episode, self.group) if name is not None), *self.kept)
 
     def keeping_texts(self) -> Schema:
-        """The roles, with that of texts which `prepare` keeps to ask about groups, beside what is observed of them."""
+        """The schema with `kept`: texts that `prepare` keeps beside their columns of 0 and 1, to ask about groups."""
         observed = {name[: at.start()] for name in self.observation for at in re.finditer(": ", name)}
         kept = tuple(name for name in self.ignored if f"obs_{name}" in observed)  # obs_ward: icu is made of ward
         return replace(self, kept=kept, ignored=tuple(name for name in self.ignored if name not in kept))
@@ -119,11 +119,11 @@ class Schema:
         return bool(self.next_observation) or self.next_indices is not None
 
     def labels(self) -> tuple[str, ...]:
-        """Names for the observation's numbers: the columns', without the prefix where a word follows it."""
+        """Names for the numbers of the observation: those of the columns, without a prefix if a word follows it."""
         return tuple(map(label, self.observation))
 
     def names(self, width: int) -> tuple[str, ...] | None:
-        """The labels where each of `width` numbers has its own column; the columns' full names where labels clash."""
+        """The labels of `width` columns, or full names if labels clash; None if a column holds several numbers."""
         if len(self.observation) != width:
             return None
         return self.observation if width == 1 or len(set(self.labels())) < width else self.labels()
@@ -172,7 +172,7 @@ def infer_schema(columns: Iterable[str], **given: Any) -> Schema:
 
 
 def _names_in(roles: Iterable[Any]) -> dict[str, None]:
-    """Every column that has a role, once, where a role has one column, several or none."""
+    """List every column that has a role once; a role may have one column, several or none."""
     several = [[value] if isinstance(value, str) else value or () for value in roles]
     return dict.fromkeys(name for names in several for name in names)
 
@@ -271,17 +271,17 @@ def label(name: str) -> str:
 
 
 def folded(text: str) -> str:
-    """A name without what people write differently: case, blanks around it and in "10 mg", and how many are inside.
+    """Write a name in one way, to compare it: without case, blanks around it or in "10 mg", and doubled blanks inside.
 
     Turkish has i with a dot and without, and writes them İ and I in capitals: all four are one letter here. Programs
-    that do not know Turkish make an i with a second dot of İ: it is the same letter, too.
+    that do not know Turkish turn İ into an i with a second dot, which is the same letter, too.
     """
     plain = unicodedata.normalize("NFC", text).replace("İ", "i").replace("ı", "i").replace("i\u0307", "i")
     return BEFORE_UNIT.sub("", " ".join(plain.split())).casefold()
 
 
 def nearest(name: str, names: Sequence[str]) -> str:
-    """The end of a sentence about a name that is not there: the nearest one that is, or all of them."""
+    """End a sentence about a name that is not there with the nearest one that is, or with all of them."""
     meant = meant_by(name, names)
     return f": there are {listed(names)}." if meant is None else f"; did you mean {meant!r}?"
 
@@ -314,7 +314,7 @@ def names_in(observation: Any, *, one_row: bool = False) -> list[str] | None:
 
 
 def in_order(rows: Array, names: Sequence[str] | None, wanted: Sequence[str] | None) -> Array:
-    """The columns `wanted` of rows whose columns are called `names`; rows without names are taken as they stand."""
+    """The columns `wanted` of rows whose columns are called `names`; rows without names are returned unchanged."""
     if names is None or wanted is None or list(names) == list(wanted):
         return rows
     place = {label(name): j for j, name in enumerate(names)} | {name: j for j, name in enumerate(names)}
@@ -330,9 +330,10 @@ def in_order(rows: Array, names: Sequence[str] | None, wanted: Sequence[str] | N
 def joined_actions(
     named: Mapping[Any, Sequence[str] | None], wanted: Sequence[str] | None = None
 ) -> tuple[tuple[str, ...] | None, dict[Any, Array]]:
-    """The names of the actions of several logs together, and the new codes of each log that numbers them differently.
+    """Number the actions of several logs together; return their names, and new codes for every log that differs.
 
-    Names are in numerical or alphabetical order where the logs differ, or as `wanted`. No log has names, or all have.
+    Where the logs differ, names are in numerical or alphabetical order, or as `wanted`. If one log names its actions,
+    all must.
     """
     known = {log: tuple(names) for log, names in named.items() if names is not None}
     if not known:

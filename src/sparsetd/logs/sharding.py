@@ -1,11 +1,11 @@
-"""`shard`: rows in any order and of any number become files of whole, sorted episodes. `shards`: a log as such parts.
+"""`shard` sorts any number of rows, in any order, into files of whole episodes; `shards` opens a log as parts.
 
     1. read      checked rows, as many as `memory` holds, go to one spill file, grouped by shard = ⌊n · hash(episode)⌋
     2. merge     the k-th group of every spill is the k-th shard: episodes in the order of their hashes, rows by step
 
 Rows stay in Arrow all the way. Neither the order of the rows nor that of the files matters, unless the log has no
-steps: then rows of an episode keep theirs. Spills and the notes of finished shards are entries of a `Cache`, so a run
-that was killed continues with what is missing, and the bytes of the shards are the same.
+steps: then the rows of an episode keep their order. Spills and the notes of finished shards are entries of a `Cache`,
+so a run that was killed continues with what is missing, and the bytes of the shards are the same.
 
 A folder of shards has a manifest: the roles of the columns, and for every file its rows, episodes, size and SHA-256.
 All of it is checked before any work. Parquet files without a manifest are surveyed instead: they must have the same
@@ -57,16 +57,16 @@ FEW = (
 def shard(
     sources: Sequence[Any], out: str | Path, *, n_shards: int | None = None, memory: int = 2**26, **columns: Any
 ) -> dict[str, Any]:
-    """Write the rows of `sources` to `out` as Parquet shards of whole, sorted episodes; the manifest is returned.
+    """Sort a log of any size into Parquet files of whole episodes, for logs larger than memory; return the manifest.
 
     Parameters
     ----------
     sources : sequence
-        What `read` takes; files, folders, patterns and streams may be larger than memory.
+        Anything that `read` takes; files, folders, patterns and streams may be larger than memory.
     out : path
-        A new folder, or that of the same call that was interrupted.
+        A new folder, or the folder of the same call after an interruption.
     n_shards : int, optional
-        One for every 64 MiB of the sources by default.
+        The number of files; by default one for every 64 MiB of the sources.
     memory : int
         Bytes of rows that are sorted at a time.
     **columns
@@ -78,7 +78,7 @@ def shard(
         raise ValueError(f"`n_shards` must be between 1 and {MOST_SHARDS:,}, not {n:,}.")
     only_files = all(files_of(source) for source in sources)
     states = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
-    # A stream has no size or time to know it by, so its plan is a random one, which no later run continues.
+    # A stream has no size or date to recognise it by, so its plan is random, and no later run continues it.
     plan = key_of(json.dumps([states, columns, n, memory], default=str)) if only_files else secrets.token_hex(32)
     folder = Path(out)
     if done := _finished(folder, plan):
@@ -89,14 +89,14 @@ def shard(
         with _system_memory():
             manifest = _written(Log(*sources, batch_rows=2**15, **columns), folder, kept, plan, n, memory)
     except FileNotFoundError:
-        if done := _finished(folder, plan):  # by another run of the same call, which has cleared away the spills
+        if done := _finished(folder, plan):  # another run of the same call has cleared away the spills
             return done
         raise
     except (ValueError, TypeError):  # the rows are wrong, so no later run could finish this one
         for path in folder.glob("shard-*.parquet"):
             path.unlink()
         kept.clear()
-        if made:  # a folder or a link that was there stays
+        if made:  # a folder or a link that was there before stays
             folder.rmdir()
         raise
     # The manifest comes before the spills go: a run that is killed between the two is finished already.
@@ -107,7 +107,7 @@ def shard(
 
 @contextmanager
 def _system_memory() -> Iterator[None]:
-    """Use the system's allocator: Arrow's own returns its pages and asks for them again, a quarter of all the time."""
+    """Use the system's allocator: Arrow's own spends a quarter of all the time on returning and fetching pages."""
     before = pa.default_memory_pool()
     pa.set_memory_pool(pa.system_memory_pool())
     try:
@@ -124,12 +124,12 @@ def _finished(folder: Path, plan: str) -> dict[str, Any]:
 
 
 def _begun(folder: Path, kept: Cache, plan: str) -> bool:
-    """Return whether the folder was made here; it is new, empty, or that of the same plan, or else it is refused."""
+    """Take a folder that is new, empty or of the same plan, and refuse any other; return whether it was made here."""
     if kept.get(plan) is not None:
         return False
     if any(path.suffix != ".tmp" for path in kept.entries()):
         raise ValueError(f"{folder} holds unfinished shards of other sources or settings: remove it, or name another.")
-    # An entry of a run that was stopped before it wrote its plan is no file of the user's.
+    # A run that was stopped before it wrote its plan may have left entries, which are no files of the user.
     ours = set() if kept.folder is None or kept.folder.is_symlink() else {kept.folder, *kept.entries()}
     if any(path not in ours for path in folder.rglob("*")):
         raise ValueError(f"{folder} is not empty: name a new folder for the shards.")
@@ -142,7 +142,7 @@ def _written(log: Log, folder: Path, kept: Cache, plan: str, n: int, memory: int
     """Write the shards that are missing, and return the manifest of all."""
     log.schema = log.schema.keeping_texts()
     spills = _spilled(log, kept, plan, n, memory)
-    kinds = reading.common([_opened(spill).schema for spill in spills])  # those of all shards
+    kinds = reading.common([_opened(spill).schema for spill in spills])  # so that all shards have the same types
     schema = _written_as(log.schema, spills, n)
     # `prepare(new, like=folder)` reads these notes.
     names = {} if log.action_names is None else {"action_names": log.action_names}
@@ -162,7 +162,7 @@ def _written(log: Log, folder: Path, kept: Cache, plan: str, n: int, memory: int
 
 
 def _spilled(log: Log, kept: Cache, plan: str, n: int, memory: int) -> list[Path]:
-    """All rows in files of n record batches, the k-th for the k-th shard; a spill that is there is kept."""
+    """Write all rows to files of n record batches, the k-th for the k-th shard; keep the spills that are there."""
     spills: list[Path] = []
     for tables in portions(_with_ids(track(log, "reading")), lambda table: int(table.nbytes), memory):
         spills.append(kept.file(key_of(plan, "spill", len(spills)), ".arrow"))
@@ -172,7 +172,7 @@ def _spilled(log: Log, kept: Cache, plan: str, n: int, memory: int) -> list[Path
 
 
 def _with_ids(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """The tables with the ids of their episodes; without a column of them they are numbered as they end."""
+    """Yield the tables with ids of their episodes; where the log has none, episodes are numbered as they end."""
     number = 0
     for table in tables:
         if "episode" not in table.column_names:
@@ -183,9 +183,9 @@ def _with_ids(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
 
 
 def _write_grouped(tables: list[pa.Table], n: int, sink: Any) -> None:
-    """An Arrow file with the rows of the first shard of every table, then those of the second, and so on.
+    """Write an Arrow file: first the rows of every table for the first shard, then for the second, and so on.
 
-    Each table is grouped by itself, while it is in the cache.
+    Each table is grouped alone, while it is in the processor's cache.
     """
     batches = reading.joined(tables).to_batches()
     tables.clear()
@@ -206,7 +206,7 @@ def _opened(spill: Path) -> Any:
 
 
 def _groups(spills: Sequence[Path], k: int, n: int) -> list[pa.Table]:
-    """The k-th of n groups of every spill, without empty ones, memory-mapped from the files."""
+    """The k-th of n groups of every spill, memory-mapped from the files; empty ones are left out."""
     found: list[pa.Table] = []
     for file in map(_opened, spills):
         size = file.num_record_batches // n
@@ -215,7 +215,7 @@ def _groups(spills: Sequence[Path], k: int, n: int) -> list[pa.Table]:
 
 
 def _written_as(schema: Schema, spills: Sequence[Path], n: int) -> Schema:
-    """The columns of the shards: those of the source, with ids; sparse rows are all as wide as the widest."""
+    """The schema of the shards: that of the source, with ids; all sparse rows get the width of the widest."""
     free = next(name for name in ("episode", "trajectory", "episode_id") if name not in schema.used())
     schema = replace(schema, episode=schema.episode or free)
     if schema.indices is None or schema.n_features or schema.buckets:
@@ -256,7 +256,7 @@ def _write(path: Path, table: pa.Table, schema: Schema, kinds: pa.Schema, notes:
     columns: dict[str, Any] = {}
     for kind in kinds:
         name = source_name(schema, kind.name)
-        if name is not None:  # a column that is observed and names a group is written as what is observed
+        if name is not None:  # a column that is observed and also a group is written once, as observed
             plain = pa.string() if kind.type == TEXTS else kind.type
             columns.setdefault(name, table.column(kind.name).cast(plain))
     # Dictionaries pay for texts, which repeat; for numbers they cost time and save nothing. Nobody asks for statistics.
@@ -267,7 +267,7 @@ def _write(path: Path, table: pa.Table, schema: Schema, kinds: pa.Schema, notes:
 
 @dataclass(frozen=True, eq=False)
 class Shard:
-    """Hold whole episodes: a log in memory, or a file with the roles of its columns and its SHA-256.
+    """Hold a part of a log, whole episodes in memory or in a file, which is read when it is needed.
 
     Examples
     --------
@@ -286,7 +286,7 @@ class Shard:
     digest: str = ""
     columns: Mapping[str, Any] = field(default_factory=dict)
     listed: bool = False  # in a manifest: `sparsetd shard` wrote whole, sorted episodes
-    part: tuple[Array, int] | None = None  # where the parts of a log begin (see `partition`), and which of them it is
+    part: tuple[Array, int] | None = None  # where the parts of a log begin (see `partition`), and which this is
 
     def read(self, sparse: bool = False) -> Transitions:
         log = read(self.path, **self.columns) if self.log is None else self.log
@@ -300,7 +300,7 @@ class Shard:
         return np.asarray(parts_between(begins, hashed(ids, "part")) == k)
 
     def ids(self) -> Array:
-        """The ids of the episodes; of a shard that a manifest describes, from that column alone."""
+        """The ids of the episodes; for a shard with a manifest, only that column is read."""
         if not self.listed:
             return self.read(sparse=True).ids()
         ids = _ids_in(Path(self.path), self.columns["episode"])
@@ -308,7 +308,7 @@ class Shard:
 
 
 def dense(log: Transitions) -> Transitions:
-    """The log with dense rows, which sparse ones of few columns become."""
+    """The log with dense rows; sparse rows of more than `DENSE` columns are refused."""
     if not sp.issparse(log.observation):
         return log
     if log.observation.shape[1] > DENSE:
@@ -325,7 +325,7 @@ def _read_columns(path: Path, names: Sequence[str]) -> Iterator[tuple[str, Any]]
 
 
 def _ids_in(path: Path, name: str) -> Array:
-    """The ids of a Parquet file, once for every run of the same."""
+    """The ids of a Parquet file, with repeats in neighbouring rows dropped."""
     parts = [ids_of(name, column, len(column)) for _, column in _read_columns(path, [name])]
     ids = np.concatenate([array_of(name, part) for part in parts])
     return np.asarray(ids[np.append(True, ids[1:] != ids[:-1])])
@@ -334,7 +334,7 @@ def _ids_in(path: Path, name: str) -> Array:
 def shards(source: Any, **columns: Any) -> tuple[Shard, ...]:
     """Divide a log into parts of whole episodes that are read when needed, for logs larger than memory.
 
-    Only the files' names decide the order of the parts.
+    The names of the files alone decide the order of the parts.
 
     Parameters
     ----------
@@ -374,7 +374,7 @@ def shards(source: Any, **columns: Any) -> tuple[Shard, ...]:
 
 
 def part_of(parts: Sequence[Shard], k: int, n: int) -> tuple[Shard, ...]:
-    """The k-th of n parts of the episodes of all shards, as `Transitions.part` of the whole log has it."""
+    """The k-th of n parts of the episodes: the same episodes that `Transitions.part` of the whole log gives."""
     if len(parts) == 1:
         return (Shard(parts[0].read(sparse=True).part(k, n)),)
     hashes = [hashed(shard.ids(), "part") for shard in parts]
@@ -389,10 +389,10 @@ def digest_of(path: Path) -> str:
 
 
 def _listed(folder: Path, columns: Mapping[str, Any]) -> tuple[Shard, ...]:
-    """The shards of a manifest, which are what it says and all there is."""
+    """The shards of a manifest; files that it does not describe exactly are refused."""
     manifest = manifest_of(folder)
     roles, entries = {**manifest["columns"], **columns}, manifest["shards"]
-    with ThreadPoolExecutor() as pool:  # a digest is taken without Python's lock
+    with ThreadPoolExecutor() as pool:  # hashing does not hold Python's lock
         digests = list(pool.map(lambda entry: digest_of(folder / entry["file"]), entries))
     for entry, digest in zip(entries, digests, strict=True):
         if digest != entry["sha256"]:
@@ -401,7 +401,7 @@ def _listed(folder: Path, columns: Mapping[str, Any]) -> tuple[Shard, ...]:
 
 
 def _surveyed(files: Sequence[Path], columns: Mapping[str, Any]) -> tuple[Shard, ...] | None:
-    """The files as shards, if they have a column of episodes and none is in two files."""
+    """The files as shards, or None if they have no column of episodes; an episode in two files is refused."""
     first, hashes, widths = None, [], list[int]()
     for file in files:
         found = footer_of(file).schema.to_arrow_schema()

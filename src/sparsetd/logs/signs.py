@@ -1,4 +1,4 @@
-"""What the cells of a column tell of its role: rows that are no decisions, ids, clocks, numbers of visits, copies."""
+"""Tell from the cells of a table which columns are ids, times, counts or copies, and which rows are no decisions."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from sparsetd.logs.suspicions import TIMES
 from sparsetd.logs.words import TOTALS
 
 LEAST_ID = 10_000  # shorter numbers are ages and measurements
-LEAST_TAKEN = 20  # rows of an action from which its probability can be checked
-LEAST_IDS = 0.4  # ids in an episode, of patients who may have come several times
+LEAST_TAKEN = 20  # with fewer rows of an action, its probability cannot be checked
+LEAST_IDS = 0.4  # different ids per episode, since patients may have come several times
 CODE = re.compile(r"\S*[0-9]\S*")  # a text that may be an id
 INDEX = re.compile(r"Unnamed: 0(\.\d+)*|__index_level_\d+__")  # what pandas calls an index without a name in its files
 
@@ -22,7 +22,7 @@ INDEX = re.compile(r"Unnamed: 0(\.\d+)*|__index_level_\d+__")  # what pandas cal
 def no_decisions(table: Table) -> Array:
     """A mask of the rows that hold no decision: the header again, and units, totals and titles at an end of a file.
 
-    Such a row has nothing that fits the columns of numbers and dates, and hardly anything else, or begins with "Total".
+    These rows have nothing that fits the columns of numbers and dates, and hardly anything else, or begin with "Total".
     """
     n = len(table.rows)
     again, total = np.ones(n, bool), np.zeros(n, bool)
@@ -52,7 +52,7 @@ def _is_total(one: object) -> bool:
 def counts_rows(column: Column, table: Table) -> bool:
     """Say whether a column counts 1, 2, 3, holds the long numbers of rows in a database, or is an index of pandas.
 
-    In such an index no value stands twice in a file.
+    An index of pandas has no value twice in a file.
     """
     begins = [*(begin for begin, _ in table.begins), len(table.numbers)]
     if INDEX.fullmatch(column.name):
@@ -71,7 +71,7 @@ def counts_rows(column: Column, table: Table) -> bool:
 def in_merged_cells(column: Column, table: Table) -> bool:
     """Say whether every value stands once, above empty cells, as when a spreadsheet merges the cells of a patient.
 
-    A table of one row per patient is no such table, even if a few rows lack the id.
+    A table of one row per patient does not count, even if a few rows lack the id.
     """
     gaps, there = column.gaps, column.codes[~column.gaps]
     tops = np.searchsorted(table.rows, [begin for begin, _ in table.begins])
@@ -126,7 +126,7 @@ def may_be_ids(column: Column) -> bool:
 
 
 def names_episodes(column: Column, group: Array) -> float:
-    """The episodes for each value of a column that looks like an id, one in each episode and many in all; else 0."""
+    """Count the episodes per value of a column that looks like an id, one in each episode and many in all; else 0."""
     codes = column.reading.kind == "text" and all(one is None or CODE.fullmatch(str(one)) for one in column.cells)
     if "kind" in column.known or not (codes or may_be_ids(column)):  # an earlier table may have settled what it is
         return 0
@@ -140,8 +140,8 @@ def names_episodes(column: Column, group: Array) -> float:
 def may_be_propensity(column: Column, action: Array) -> bool:
     """Say whether a column may hold the probability μ of the logged action.
 
-    Then for each action 1/μ, summed over its rows, is the number of all rows, within chance. And μ must say more of the
-    actions than their shares do.
+    Then the sum of 1/μ over the rows of each action is the number of all rows, within chance, and μ predicts the
+    actions better than their shares do.
     """
     values, counts = column.spread(column.reading.shares), np.bincount(action)
     if column.reading.kind != "number" or not ((values > 0) & (values <= 1)).all():
@@ -154,7 +154,7 @@ def may_be_propensity(column: Column, action: Array) -> bool:
 
 
 def says_the_same(column: Column, other: Column) -> bool:
-    """Say whether each cell of a column stands beside one cell of the other only, and the other way round."""
+    """Say whether each cell of one column always stands beside the same cell of the other, and the other way round."""
     n_rows, n_cells, n_others = len(column.codes), np.count_nonzero(column.weight), np.count_nonzero(other.weight)
     if n_rows <= MOST_CATEGORIES or not 1 < n_cells == n_others <= n_rows / 2:
         return False

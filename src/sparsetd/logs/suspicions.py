@@ -1,7 +1,8 @@
 """Checks for mistakes in a log that can be read.
 
-A check returns the numbers that its sentence names, or None where nothing looks wrong; its sentence stands under its
-name in `suspicions.toml`. `inspect` says what is found, and the cautions of an answer do where it bears on the value.
+A check returns the numbers that its sentence names, or None if nothing looks wrong; the sentence stands under the name
+of the check in `suspicions.toml`. `inspect` reports every finding, and the cautions of an answer report those that bear
+on the value.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def timeouts_marked_as_terminals(t: Transitions) -> Facts:
 
 
 def ends_without_survivors(t: Transitions) -> Facts:
-    """At a time limit the rows that ended are there; those that went on are not, because their successor is unknown."""
+    """At a time limit, the log keeps the rows that ended and lacks those that went on, whose successor is unknown."""
     bounds = t._bounds()
     length, ended = np.diff(bounds), t.terminated[bounds[1:] - 1]
     limit = int(length.max(where=~ended, initial=0)) + 1
@@ -123,18 +124,18 @@ def _r2(rows: Array, reward: Array) -> float:
 
 
 def ratios_off_one(t: Transitions) -> Facts:
-    """Importance ratios do not average 1, their expectation under μ. It is less if π does what μ never did."""
+    """Importance ratios do not average 1, their expectation under μ; the mean is less if π does what μ never did."""
     ratio = t.importance_ratio()
     mean, error = float(ratio.mean()), float(ratio.std() / np.sqrt(len(ratio)))
     given = t.ratio is not None or (t.target_prob is not None and t.behavior_prob is not None)
-    # Rows of an episode are alike: 2 standard errors are little.
+    # Rows of an episode are alike, so the standard error is too small: five are allowed in place of two.
     if not given or len(ratio) < 30 or abs(mean - 1) <= max(5 * error, 0.05):
         return None
     return {"mean": mean, "why": "the target does what was never logged, or " if mean < 1 else ""}
 
 
 def no_ratio(t: Transitions) -> Facts:
-    """No logged action is one that the target policy takes."""
+    """The target policy takes none of the logged actions."""
     return None if t.importance_ratio().any() else {}
 
 
@@ -195,9 +196,9 @@ def repeated_episodes(t: Transitions) -> Facts:
 
 
 def episode_digests(observation: Array, reward: Array, bounds: Array) -> Array:
-    """Two numbers for every episode of three rows or more: of its ends and its rewards, and of its first state.
+    """Two numbers for every episode of three rows or more: one for its ends and its rewards, one for its first state.
 
-    Every evaluation asks for them, and `fingerprints`, which look at every number, take a hundred times as long.
+    Every evaluation computes them; `fingerprints`, which reads every entry, takes a hundred times as long.
     """
     long = np.diff(bounds) >= 3
     first, last = bounds[:-1][long], bounds[1:][long] - 1
@@ -206,7 +207,7 @@ def episode_digests(observation: Array, reward: Array, bounds: Array) -> Array:
 
 
 def copied(digests: Array) -> Facts:
-    """The number of episodes that are copies of others, from their digests, unless they are few."""
+    """Count the episodes that are copies of others, by their digests; None if they are few."""
     n = digests.shape[1]
     kept = digests[1][np.unique(digests[0], return_index=True)[1]]
     if n - len(kept) < max(5, COPIED * n) or len(np.unique(kept)) < (1 - FEW) * len(kept):
@@ -215,7 +216,7 @@ def copied(digests: Array) -> Facts:
 
 
 def _digest(rows: Array) -> Array:
-    """A number for every row that only equal rows share."""
+    """A number for every row; only equal rows have the same, up to chance."""
     bits = (np.ascontiguousarray(rows, dtype=np.float64) + 0.0).view(np.uint64)  # + 0.0 makes −0.0 and 0.0 alike
     odd = np.random.default_rng(0).integers(2**63, size=bits.shape[1], dtype=np.uint64) * 2 + 1
     mixed = (bits ^ (bits >> np.uint64(32))) * odd
@@ -277,7 +278,7 @@ def only_outcomes(t: Transitions) -> bool:
 
 
 def ids_that_repeat(t: Transitions) -> Facts:
-    """Several episodes share the value of a column of ids that is the same in all rows of an episode."""
+    """Episodes share the values of a column of ids, which does not change within an episode."""
     bounds = t._bounds()
     for j, name in enumerate(t.names or ()):
         if sp.issparse(t.observation) or not ID.search(name):
@@ -314,5 +315,5 @@ def suspected(t: Transitions, checks: Iterable[Check] = CHECKS) -> dict[str, str
 
 
 def sentence(name: str, facts: dict[str, Any]) -> str:
-    """The sentence of a check about what it found."""
+    """Put the numbers that a check found into its sentence."""
     return WORDS[name].format(**facts)

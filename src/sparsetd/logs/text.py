@@ -1,8 +1,8 @@
-"""CSV files by pyarrow, in blocks of whole lines, and JSON lines by Python's own reader.
+"""Read CSV files with pyarrow, in blocks of whole lines, and JSON lines with Python's own reader.
 
 pyarrow guesses the type of a column from a block. A later block that does not fit (4.5 where all were whole) is guessed
-again, so that nothing is ever rounded. What it takes for text is parsed here, every distinct text once. Its reader of
-JSON ends the process on some files, so it is not used.
+again, so that nothing is ever rounded. Columns that pyarrow takes for text are parsed here, every distinct text once.
+Its reader of JSON ends the process on some files, so it is not used.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _WORDS = {"true": 1, "false": 0} | dict.fromkeys(_MISSING, np.nan)
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _QUOTED = re.compile(rb'(?:(?<=[,;|\t\r\n])|\A)"[^"]*+(?:""[^"]*+)*+(?:"|\Z)')
-_END = re.compile(_QUOTED.pattern + rb"|\n|\Z")  # of a line, or a field in quotes, which may hold what looks like one
+_END = re.compile(_QUOTED.pattern + rb"|\n|\Z")  # of a line; a field in quotes may hold line breaks
 
 
 def open_csv(path: Path) -> Opened:
@@ -67,13 +67,13 @@ class Line(NamedTuple):
 
     text: str
     end: int
-    number: int  # of its row in a spreadsheet
+    number: int  # its row in a spreadsheet
     separator: str
     filled: int  # fields that are not blank
 
 
 def _first_lines(data: bytes) -> Iterator[Line]:
-    """The lines that are not blank, each with the separator that it has most of outside of quotes."""
+    """The lines that are not blank, each with its most frequent separator outside of quotes."""
     begin = number = 0
     for end in (found.end() for found in _END.finditer(data) if found[0] in (b"\n", b"")):
         line, begin, number = data[begin:end], end, number + 1
@@ -99,8 +99,8 @@ def _names_groups(head: Line, below: Line | None = None, row: Line | None = None
 class Csv:
     """The rows of a CSV file, and the types that its columns were found to have so far.
 
-    The header shows whether commas, semicolons, tabs or bars separate the columns. The encoding is found out from the
-    first mebibytes, or with `whole` from all of the file, unless it is given.
+    The header shows whether commas, semicolons, tabs or bars separate the columns. Unless the encoding is given, it is
+    found out from the first mebibytes, or with `whole` from all of the file.
     """
 
     def __init__(self, path: Path, encoding: str | None = None, *, whole: bool = False) -> None:
@@ -133,7 +133,7 @@ class Csv:
 
     @property
     def said(self) -> str:
-        """The way in which the file was read, in words."""
+        """A sentence on how the file was read."""
         header = f" Its header is row {self.n_head}." if self.n_head > 1 else ""
         separated = f"its columns separated by {SEPARATORS[self.separator]}"
         names = ", ".join(f"`{name}`" for name in self.renamed)
@@ -141,9 +141,9 @@ class Csv:
         return f"{self.path.name} was read as {self.encoding}, {separated}.{header}{renamed}"
 
     def cells(self) -> tuple[Any, Array, list[int]]:
-        """All cells as dictionaries of text, and the numbers of their rows and of the rows with more or fewer fields.
+        """Read all cells as text; also return the numbers of their rows, and of rows with more or fewer fields.
 
-        Rows are counted as a spreadsheet does: the header is row 1. Blank ones are left out.
+        As in a spreadsheet, the header counts as row 1. Blank rows are left out.
         """
         schema, skipped = pa.schema(dict.fromkeys(self.names, _TEXT)), dict[int, list[str]]()
 
@@ -173,7 +173,7 @@ class Csv:
         return table.take(pa.array(kept)), number[kept], odd
 
     def batches(self, columns: Sequence[str], rows: int, texts: Sequence[str]) -> Generator[Raw]:
-        """The columns, so many rows at a time; those in `texts` as they stand, all others as numbers or lists."""
+        """Yield the columns, `rows` rows at a time: those in `texts` as text, all others as numbers or lists."""
         self.texts, self.kinds = texts, dict.fromkeys(texts, _TEXT)
         n = 0
         for block in filter(bytes.strip, self._blocks()):
@@ -198,7 +198,7 @@ class Csv:
                 held = held[end:]
             elif len(held) > MAX_LINE:
                 raise ValueError(f"{self.path.name} has a line longer than {MAX_LINE:,} bytes: correct it.")
-        try:  # pyarrow would silently close a quotation at the end of the file that is never closed
+        try:  # pyarrow would silently accept a quotation that is never closed
             list(_lines_of(held[_last_end(held) :].decode(errors="replace"), self.separator))
         except csv.Error as error:
             if "end of data" in str(error):
@@ -206,7 +206,7 @@ class Csv:
         yield held
 
     def _pieces(self, size: int) -> Iterator[bytes]:
-        """The bytes of the file as UTF-8, so many at a time, with the line ends that pyarrow and we look for."""
+        """The bytes of the file as UTF-8, `size` at a time; if lines end with returns only, these become newlines."""
         decoder = codecs.getincrementaldecoder(self.codec)("replace")
         with self.path.open("rb") as file:
             data = file.read(size)
@@ -218,7 +218,7 @@ class Csv:
                 data = file.read(size)
 
     def _parsed(self, block: bytes, columns: Sequence[str]) -> Any:
-        """The columns of a block; types of the blocks before it are tried first."""
+        """Parse the columns of a block; the types of the blocks before it are tried first."""
         kinds = dict(self.kinds)
         while True:
             try:
@@ -234,7 +234,7 @@ class Csv:
         return table
 
     def _read(self, block: bytes, columns: Sequence[str], kinds: dict[str, Any], odd: Any = None) -> Any:
-        """The columns of a block; with `odd`, which is called for rows of another length, blank lines are rows too."""
+        """Read the columns of a block; `odd` is called for rows of another length, and makes blank lines rows, too."""
         from pyarrow import csv as arrow_csv
 
         if not block:
@@ -250,7 +250,7 @@ class Csv:
         )
 
     def _unfit(self, error: Exception, kinds: dict[str, Any]) -> str:
-        """The column that no longer has the type of the blocks before; any other error is raised."""
+        """Name the column that no longer has the type of the blocks before; raise any other error."""
         row = re.match(r"CSV parse error: Row #(\d+): Expected \d+ columns, got (\d+)", str(error))
         if row is not None:
             fields = f"{row[2]} fields but the header names {len(self.names)} columns"
@@ -278,7 +278,7 @@ class Csv:
 
 
 def _told_apart(names: Sequence[str]) -> list[str]:
-    """The names, each only once: the second column that is called CRP is "CRP (2)"."""
+    """Make every name unique: the second column that is called CRP becomes "CRP (2)"."""
     times: Counter[str] = Counter()
     apart = []
     for name in names:
@@ -302,7 +302,7 @@ def _not_utf8(path: Path, where: str) -> ValueError:
 
 
 def _parsed(column: Any) -> Array:
-    """A column of text as numbers if it holds numbers; what is no number stays text, for the error.
+    """Turn a column of text into numbers; entries that are no numbers stay text, so that an error can show them.
 
     Missing entries (empty, NA, null, …) are NaN, true and false are 1 and 0, and "[1, 2]" is a list.
     """
@@ -355,7 +355,7 @@ def open_jsonl(path: Path) -> Opened:
 
 
 def _records(path: Path, n: int, first: dict[str, Any] | None = None) -> Iterator[list[dict[str, Any]]]:
-    """The objects of the lines, so many at a time, with no other keys than the first of the file."""
+    """Yield the objects of the lines, `n` at a time; a key that the first line does not have is refused."""
     try:
         with path.open(encoding="utf-8-sig") as file:
             lines = enumerate(_lines(file))
@@ -389,7 +389,7 @@ def _record(row: int, line: str, first: dict[str, Any] | None) -> dict[str, Any]
 
 
 def typed(values: list[Any], as_text: bool) -> Array:
-    """Values of a source without types: numbers where all are numbers, and ids as text, except missing ones."""
+    """Make an array of values without types: numbers if all are numbers; ids become text, unless they are missing."""
     kinds = {type(value) for value in values}
     if as_text:
         return objects([id_text(v) if isinstance(v, (int, float)) and v == v else v for v in values])

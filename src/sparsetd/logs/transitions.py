@@ -105,7 +105,7 @@ class Transitions(Framed):
         must have terminated. Without `episode` and `start`, a new episode follows each row that terminated or was
         truncated.
         """
-        from sparsetd.logs.reading import from_columns  # which makes `Transitions`, and so knows this class
+        from sparsetd.logs.reading import from_columns  # late, because it imports this class
 
         columns = {"observation": observation, "next_observation": next_observation}
         columns |= {"action": action, "reward": reward, "episode": episode}
@@ -177,7 +177,7 @@ class Transitions(Framed):
         return list(self.names or (f"x{j}" for j in range(self.observation.shape[1])))
 
     def returns(self, gamma: float = 1.0) -> Array:
-        """Σ_t γᵗ r_t of every episode, as logged (an episode that was cut counts what was seen of it)."""
+        """Σ_t γᵗ r_t of every episode, as logged; an episode that was cut off counts with the rows that it has."""
         bounds = self._bounds()
         age = np.arange(len(self)) - np.repeat(bounds[:-1], np.diff(bounds))
         return np.asarray(np.add.reduceat(gamma**age * self.reward, bounds[:-1]))
@@ -241,9 +241,8 @@ class Transitions(Framed):
 def concatenate(parts: Sequence[Transitions]) -> Transitions:
     """Join several `Transitions` into one, with their episodes renumbered.
 
-    Any slicing of a log joins to the log again. A part whose first row is not a `start` continues the last episode of
-    the part before it. Actions are joined by name: where parts number them differently, all get the numbering of all
-    names together.
+    The slices of a log join to the log again. A part whose first row is not a `start` continues the last episode of the
+    part before it. Actions are joined by name: where parts number them differently, all get one numbering of all names.
 
     Examples
     --------
@@ -277,7 +276,7 @@ def concatenate(parts: Sequence[Transitions]) -> Transitions:
 
 
 def _same_actions(parts: Sequence[Transitions]) -> Sequence[Transitions]:
-    """The parts with the same names for the same codes of actions; whole numbers beside others are like the others."""
+    """Give the same actions the same codes in all parts; whole numbers beside continuous actions become continuous."""
     shapes = {None if part.action is None else part.action.ndim for part in parts}
     if shapes == {1, 2}:
         parts = [replace(part, action=np.asarray(part.action, float).reshape(len(part), -1)) for part in parts]
@@ -290,7 +289,7 @@ def _same_actions(parts: Sequence[Transitions]) -> Sequence[Transitions]:
 
 
 def _same_ids(parts: Sequence[Transitions]) -> Sequence[Transitions]:
-    """The parts with ids of one kind: where some parts have numbers and others have texts, all are texts."""
+    """Give all parts ids of one kind: texts, where some parts have numbers and others have texts."""
     for name in ("episode_id", "group"):
         ids = [getattr(part, name) for part in parts]
         if len({None if own is None else own.dtype.kind == "O" for own in ids}) > 1:

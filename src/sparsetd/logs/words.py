@@ -1,4 +1,4 @@
-"""The words of raw tables, in the languages of those that were met: `words.toml`, as it is looked up."""
+"""The words that raw tables use in several languages, for gaps, yes and no, months and roles, from `words.toml`."""
 
 from __future__ import annotations
 

@@ -24,13 +24,13 @@ Writer = Callable[[BinaryIO], None]
 def replace_file(path: str | os.PathLike[str], data: bytes | str | Writer, *, tidy: bool = True) -> None:
     """Put `data` at `path` all at once: temporary file, fsync, rename, fsync of the directory.
 
-    `data` may be a function that writes to the open file, which then need not be in memory. With `tidy` the folder is
-    looked through for what killed writers of this file left; in a folder of many files that takes long.
+    `data` may be a function that writes to the open file, so that its content need not be in memory. `tidy` first
+    removes what killed writers of this file left behind; it lists the whole folder, which is slow if that is full.
     """
     target = regular_file(path)
     if tidy:
         clear_leftovers(target.parent, glob.escape(target.name))
-    # Several threads and processes may write the same file: each has a name that nobody can guess, for itself.
+    # Several threads and processes may write the same file, so each gets a temporary name that nobody can guess.
     temporary = target.with_name(f".{target.name}.{os.getpid()}.{secrets.token_hex(8)}.tmp")
     try:
         _write(temporary, target, data.encode() if isinstance(data, str) else data)
@@ -46,7 +46,7 @@ def replace_file(path: str | os.PathLike[str], data: bytes | str | Writer, *, ti
 
 
 def regular_file(path: str | os.PathLike[str]) -> Path:
-    """The place of the file at `path`, following links. Anything that is not a file is refused."""
+    """Follow the links of `path` to the file itself, and refuse a folder, a device or a pipe."""
     try:
         mode = os.stat(path).st_mode
     except OSError:  # nothing is there yet, or writing will say what is wrong
@@ -58,7 +58,7 @@ def regular_file(path: str | os.PathLike[str]) -> Path:
 
 
 def check_writable(path: str | os.PathLike[str], *endings: str) -> Path:
-    """The path, if a file with one of these endings can be written there; refuse it otherwise, before any work."""
+    """Check before any work that a file with one of these endings can be written to `path`, and return the path."""
     target = Path(path)
     if endings and target.suffix.lower() not in endings:
         raise ValueError(f"the output file '{target}' must end in {' or '.join(endings)}")
@@ -72,7 +72,7 @@ def check_writable(path: str | os.PathLike[str], *endings: str) -> Path:
 
 
 def clear_leftovers(folder: Path, pattern: str) -> None:
-    """Remove what writers that were killed left half-written of the files in a folder whose names match a pattern."""
+    """Remove the half-written files that killed writers left in a folder, for targets whose names match a pattern."""
     for leftover in folder.glob(f".{pattern}.*.tmp"):
         writer = re.search(r"\.(\d+)(\.[0-9a-f]+)?\.tmp$", leftover.name)
         if writer and not _alive(int(writer[1])):
@@ -80,7 +80,7 @@ def clear_leftovers(folder: Path, pattern: str) -> None:
 
 
 def _write(temporary: Path, target: Path, data: bytes | Writer) -> None:
-    """A new file with the rights of the file that it will replace, if there is one."""
+    """Write a new file, with the owner and the mode of the file that it will replace."""
     old = target.stat() if target.exists() else None
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     with open(os.open(temporary, flags, 0o666 if old is None else 0o600), "wb") as handle:

@@ -7,13 +7,12 @@
         kept.put(key, total)
     kept.clear()                                      when all of it is done
 
-One rule says when an entry is valid: its key is the key that is asked for. A key is a digest of *what is computed*, the
-data, the settings and the version (`key_of`); a policy enters with the probabilities that it gives, never with its
-name or its code. An entry of other data or settings is therefore not found rather than refused, and several runs may
-share a folder.
+One rule says when an entry is valid: its key must equal the key that is asked for. A key is a digest of the data, the
+settings and the version (`key_of`). A policy enters it by the probabilities that it gives, never by its name or its
+code. Entries made from other data or settings are therefore simply not found, and several runs may share a folder.
 
 An entry is one file that appears whole or not at all, so a run may be killed at any moment and started again. A file
-that was damaged since is reported and not used. `clear` removes entries and nothing else.
+that has been damaged since is reported and not used. `clear` removes entries and nothing else.
 """
 
 from __future__ import annotations
@@ -45,9 +44,9 @@ NAME = re.compile(r"\.?[0-9a-f]{64}\.\w+(\.\d+\.\w+\.tmp)?")
 
 
 class Cache:
-    """The entries of a folder; without a folder nothing is kept, and nothing is found.
+    """Keep finished work in a folder and find it again; without a folder nothing is kept, and nothing is found.
 
-    With `tidy` what killed runs left half-written is removed first: once for a run, since there may be many entries.
+    `tidy` first removes the half-written files of killed runs. Do this once per run: a folder may hold many entries.
     """
 
     def __init__(self, folder: str | os.PathLike[str] | None, *, tidy: bool = False) -> None:
@@ -58,7 +57,7 @@ class Cache:
             clear_leftovers(self.folder, "[0-9a-f]" * 64 + ".*")
 
     def get(self, key: str, classes: Iterable[type] = ()) -> Any:
-        """The value of an entry, or None where there is no valid one; only these classes are built from the file."""
+        """Return the value of an entry, or None if there is no valid one; only `classes` are built from the file."""
         if self.folder is None:
             return None
         try:
@@ -73,7 +72,7 @@ class Cache:
             return None
 
     def put(self, key: str, value: Any) -> None:
-        """Keep a value (numbers, text, arrays, lists, dicts, dataclasses) in place of the one with the same key."""
+        """Keep a value (numbers, text, arrays, lists, dicts, dataclasses); it replaces one with the same key."""
         if self.folder is None:
             return
         encoder = Encoder()
@@ -82,12 +81,12 @@ class Cache:
         container.write(self.file(key), KIND, meta, encoder.arrays, tidy=False)
 
     def file(self, key: str, ending: str = ".part") -> Path:
-        """The file of a key. A caller that writes it by itself, whole (`replace_file`), has an entry in any format."""
+        """The path of a key's file. A caller may write it with `replace_file`, to keep an entry in any format."""
         assert self.folder is not None
         return self.folder / f"{key}{ending}"
 
     def entries(self) -> list[Path]:
-        """The files that are entries, in whatever format, or were being written as such."""
+        """All files of entries in the folder, of any format, finished or half-written."""
         found = self.folder.iterdir() if self.folder is not None and self.folder.is_dir() else ()
         return [path for path in found if NAME.fullmatch(path.name) and path.is_file()]
 
@@ -101,14 +100,14 @@ class Cache:
 
 
 class Checkpoint:
-    """One entry that is written again every 30 seconds while the work goes on, each time with a line of progress."""
+    """Save the state of long work every 30 seconds, always under the same key, with a line of progress each time."""
 
     def __init__(self, folder: str | os.PathLike[str] | None, key: str, what: str, *, seconds: float = SECONDS) -> None:
         self.cache, self.key, self.what, self.seconds = Cache(folder, tidy=True), key, what, seconds
         self._saved = time.monotonic()
 
     def load(self, like: Any) -> tuple[Any, int]:
-        """The state that was saved last, made of the records that are in `like`, and its progress; else None and 0."""
+        """Return the state that was saved last and its progress, or None and 0; it may hold the records of `like`."""
         encoder = Encoder(compact=False)
         encoder.encode(like)
         found = self.cache.get(self.key, {Batch, *encoder.records})
@@ -118,7 +117,7 @@ class Checkpoint:
         return found["state"], found["done"]
 
     def save(self, state: Callable[[], Any], done: int, *, now: bool = False) -> None:
-        """Write the state if it is time to."""
+        """Write the state if `seconds` have passed since the last time, or if it must be `now`."""
         if self.cache.folder is None or not (now or time.monotonic() - self._saved >= self.seconds):
             return
         self.cache.put(self.key, {"state": state(), "done": done})
@@ -128,7 +127,7 @@ class Checkpoint:
 
 def key_of(*values: Any) -> str:
     """A digest of numbers, text, dicts, arrays … and of this library's version. Equal values have equal digests."""
-    encoder, digest = Encoder(compact=False), hashlib.sha256()  # not compact: a digest needs no saving of room
+    encoder, digest = Encoder(compact=False), hashlib.sha256()  # a digest is short anyway
     digest.update(repr([version("sparsetd"), encoder.encode(list(values))]).encode())
     for array in encoder.arrays.values():
         digest.update(f"{array.dtype.str}{array.shape}".encode())

@@ -2,19 +2,20 @@
 
     magic (8) · header length (8, little-endian) · header (JSON) · arrays (each on a 64-byte boundary) · SHA-256 (32)
 
-The digest is verified before a byte of the header is believed, so any cut and any flipped bit is found. Nothing in a
-file names code: it holds numbers and text, and loading runs none of it. A load is bounded: the header is at most 1 MB,
-the arrays lie in the file one after the other, and they are not copied out of it: a file takes its own size in memory.
-A file is written all at once (see `atomic`).
+The digest is verified before a byte of the header is believed, so any cut and any flipped bit is found. A file holds
+numbers and text and no code, so loading runs none. A load is bounded: the header is at most 1 MB, and the arrays lie
+one after the other and are used where they lie, so a file takes its own size in memory. A file is written all at once
+(see `atomic`).
 
 Nested Python values become JSON plus named arrays, and back, without losing a bit. Numbers, text, lists, tuples, dicts
 with names, NumPy arrays and scalars, arrays of strings and CSR rows are written as themselves; a dataclass or an
-estimator is written as its class's name and its fields. What JSON cannot say is an object
-{"~": tag, …}. Long lists of numbers and all strings go into arrays: the header is short. A long array of mostly zeros
-is written by its other entries: a model of 10⁷ hashed features takes only the room of those that have a weight.
+estimator is written as its class's name and its fields. Values that JSON lacks become an object {"~": tag, …}. Long
+lists of numbers and arrays of strings go into arrays, so the header stays short. A long array of mostly zeros is stored
+by its other entries, so a model of 10⁷ hashed features takes only the room of those that have a weight.
 
 Reading builds only the classes it is handed (`classes`), by name: a file cannot choose what is constructed. Every array
-is used once, and what takes more memory than it takes in the file (zeros, lists, text) is counted before it is made.
+is used once. Values that take more room in memory than in the file (zeros, lists, text) are counted before they are
+made.
 """
 
 from __future__ import annotations
@@ -49,9 +50,9 @@ PREFIX = len(MAGIC) + 8
 DTYPES = frozenset(("|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8", "<c8", "<c16"))
 TAG = "~"
 SHORT = 16  # a list of numbers longer than this is stored as an array
-LONG = 4096  # an array with more entries is stored by its non-zeros where these take less than half the room …
+LONG = 4096  # an array with more entries is stored by its non-zeros if these take less than half the room …
 ROOM = 80 * 2**20  # bytes that a file may take in memory beyond its own size: no file is a bomb
-NUMBER, TEXT = 40, 64  # bytes of an entry of a list, and of a piece of text, beside its letters
+NUMBER, TEXT = 40, 64  # bytes that an entry of a list takes, and a piece of text beside its letters
 
 
 class CorruptFileError(ValueError):
@@ -66,7 +67,7 @@ def write(
 
 
 def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[str, Array]]:
-    """The header and the arrays of a file written by `write`; `CorruptFileError` if anything is amiss."""
+    """Read the header and the arrays of a file that `write` made; raise `CorruptFileError` if anything is amiss."""
     try:
         with open(path, "rb") as file:
             data = bytearray(os.fstat(file.fileno()).st_size)  # a device has size 0, so nothing of it is read
@@ -77,7 +78,7 @@ def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[
 
 
 def pack(kind: str, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> bytes:
-    """The bytes of a file."""
+    """Lay out a header and arrays as the bytes of a file."""
     entries, blocks, offset = {}, [], 0
     for name, array in arrays.items():
         order: Literal["C", "F"] = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
@@ -98,7 +99,7 @@ def pack(kind: str, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> byt
 
 
 def unpack(data: bytes | bytearray, kind: str) -> tuple[dict[str, Any], dict[str, Array]]:
-    """The header's `meta` and the arrays held by the bytes of a file; a bytearray is shared with the arrays."""
+    """Return the header's `meta` and the arrays in the bytes of a file; the arrays share the memory of a bytearray."""
     data = data if isinstance(data, bytearray) else bytearray(data)
     if data[: len(MAGIC)] != MAGIC:
         raise CorruptFileError("not a sparsetd file.")
@@ -136,7 +137,7 @@ def _header(raw: bytes) -> dict[str, Any]:
 
 
 def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of a JSON text. A name that occurs twice is refused: JSON would silently keep its last value."""
+    """Build an object of a JSON text, and refuse a name that occurs twice: `json` would silently keep the last one."""
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
@@ -173,7 +174,8 @@ def _names_of(record: type) -> tuple[str, ...]:
 class Encoder:
     """Turns values into JSON nodes and collects the arrays they refer to.
 
-    What is `compact` is written to a file, with zeros written short; anything else is a digest, where functions may be.
+    `compact` is for files: zeros are written short, and functions are refused. Otherwise the nodes only serve a digest,
+    and functions of modules are allowed.
     """
 
     def __init__(self, compact: bool = True) -> None:
@@ -223,7 +225,7 @@ class Encoder:
         raise TypeError(f"{where} is a {type(value).__name__}, which a file cannot hold: use numbers, text or arrays.")
 
     def _name_of(self, function: Any) -> dict[str, str]:
-        """A function in a digest: its name stands for it, if it says what the function does."""
+        """The node of a function in a digest: its name, if that leads to the function."""
         name = function.__qualname__
         if "<" in name:  # <lambda>, or <locals> of another function
             raise TypeError(f"{name} is not a function of a module, so its results cannot be kept.")
@@ -259,9 +261,10 @@ class Encoder:
         return {TAG: "strings", "text": text, "ends": ends, "shape": list(value.shape), "dtype": kind}
 
     def _nonzeros(self, value: Array) -> Any:
-        """The node of an array of mostly zeros, None for another; −0.0 is no zero here, since no bit may be lost.
+        """The node of an array of mostly zeros, or None for any other array.
 
-        A third of the room is left to text and lists, which cannot be written otherwise.
+        −0.0 does not count as zero, since no bit may be lost. A third of the room is left to text and lists, which have
+        no shorter form.
         """
         plain = value.dtype.kind in "biuf" and value.dtype.itemsize <= 8 and value.flags.c_contiguous
         if not self.compact or value.size <= LONG or value.nbytes > self.room - ROOM // 3 or not plain:
@@ -274,7 +277,7 @@ class Encoder:
         return {TAG: "nonzeros", "shape": list(value.shape), **parts}
 
     def _numbers(self, value: list[Any], where: str) -> Any:
-        """The node of a long list of numbers of one kind, None for another list."""
+        """The node of a long list of numbers of one kind, or None for any other list."""
         kinds = set(map(type, value)) if len(value) > SHORT else set()
         if kinds == {float} or (kinds == {int} and -(2**63) <= min(value) <= max(value) < 2**63):
             self._spend(NUMBER * len(value), where)
@@ -290,7 +293,7 @@ class Decoder:
         self.arrays, self.classes, self.room = dict(arrays), classes or {}, ROOM
 
     def decode(self, node: Any) -> Any:
-        """The value of a node; `CorruptFileError` where the node is not one that `Encoder` writes."""
+        """Return the value of a node; raise `CorruptFileError` if `Encoder` writes no node like it."""
         try:
             return self._decode(node)
         except CorruptFileError:
@@ -330,7 +333,7 @@ class Decoder:
         raise CorruptFileError(f"the header holds an unknown kind of value, {node[TAG]!r}.")
 
     def _use(self, name: Any) -> Array:
-        """An array of the file, which no other value may use."""
+        """Take an array of the file; each may be used once."""
         if name not in self.arrays:
             raise CorruptFileError("the header names an array twice, or one that the file does not hold.")
         return self.arrays.pop(name)
@@ -372,7 +375,7 @@ class Decoder:
         values = {name: self._decode(item) for name, item in node["v"].items()}
         if issubclass(cls, tuple):
             return cls(**values)
-        record: Any = object.__new__(cls)  # without __init__: a record is its fields, and no code of it runs
+        record: Any = object.__new__(cls)  # without __init__, so that none of its code runs
         for name, item in values.items():
             object.__setattr__(record, name, item)
         return record
