@@ -221,14 +221,15 @@ class Encoder:
             named = {name: getattr(value, name) for name in _names_of(type(value))}
             return {TAG: "record", "class": type(value).__name__, "v": self._fields(named, f"{where}.")}
         if inspect.isroutine(value) and not self.compact:
-            return self._name_of(value)
+            return self._name_of(value, where)
         raise TypeError(f"{where} is a {type(value).__name__}, which a file cannot hold: use numbers, text or arrays.")
 
-    def _name_of(self, function: Any) -> dict[str, str]:
+    def _name_of(self, function: Any, where: str) -> dict[str, str]:
         """The node of a function in a digest: its name, if that leads to the function."""
         name = function.__qualname__
         if "<" in name:  # <lambda>, or <locals> of another function
-            raise TypeError(f"{name} is not a function of a module, so its results cannot be kept.")
+            what = f"{where} is {name}, which is not a function of a module, so its results cannot be kept"
+            raise TypeError(f"{what}: define it in a module.")
         return {TAG: "function", "v": f"{function.__module__}.{name}"}
 
     def _fields(self, named: Mapping[str, Any], where: str) -> dict[str, Any]:
