@@ -42,7 +42,7 @@ def _rotd(rho_theta: float, alpha: float, n_passes: int, eta: float) -> Any:
     return ROTD(step_size=alpha, rho_theta=rho_theta, rho_w=0.2, n_passes=n_passes, eta=eta)
 
 
-# Widths, discounts, passes and penalties without a printed value come from searches on seeds of their own.
+# Widths, discounts, passes and penalties without a printed value come from searches on other seeds.
 VARIANTS = (
     Variant("LARS-TD, 500", partial(LARSTD, rho_theta=0.006, max_steps=400), SMALL, 1.25),
     Variant("l2-LSTD, 500", partial(LSTD, alpha=1e-3), SMALL, 2.0),

@@ -44,7 +44,7 @@ class Tuned:
     forgetting: float = 0.0
 
 
-# By what had to be reached and in which coordinates. They are candidates of `triple_link_search`, which judges them.
+# One setting for each goal and kind of coordinates. `triple_link_search` judges them beside random ones.
 GQ_LQR = Tuned("GQ(λ)", 25.68, 0.989, 0.99, 4.323e-5, 4.285e-4, True)
 ROGQ_LQR = Tuned("RO-GQ(λ)", 0.1668, 0.8116, 0.0, 5.433e-7, 0.08576, False, 0, 1, 5.015e-4, 4.805e-5, 2.797e-3)
 ROGQ_LQR_LONG = Tuned("RO-GQ(λ)", 0.2022, 0.9014, 0.0, 5.199e-7, 0.0707, False, 0, 1, 3.895e-4, 1.727e-7, 5.274e-4)

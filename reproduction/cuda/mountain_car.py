@@ -79,10 +79,10 @@ def play(xp: Any, likely: Callable[[Any], Any], state: Any, again: Any, uniforms
 
 
 def fresh(xp: Any, theta: Any, columns: Any, draws: Any, epsilon: float, grids: Sequence[int] = GRIDS) -> Samples:
-    """A data set for each run, of its own ε-greedy policy; `draws` are first states, later ones and random numbers.
+    """A data set for each run, collected by the run's ε-greedy policy.
 
-    `columns` are the width, the unit length and the kind of reward of every run. The draws have the shapes
-    (runs, episodes, 2), (steps, runs, episodes, 2) and (steps, runs, episodes).
+    `columns` are the width, the unit length and the kind of reward of every run. `draws` are first states, later ones
+    and random numbers, of the shapes (runs, episodes, 2), (steps, runs, episodes, 2) and (steps, runs, episodes).
     """
     (width, unit, kind), (first, again, uniforms) = columns, map(xp.asarray, draws)
     (steps, runs, episodes), d, rows = uniforms.shape, sum(g * g for g in grids) + 1, list[Any]()

@@ -176,7 +176,7 @@ def build_parser(words: Sequence[str]) -> argparse.ArgumentParser:
 
 
 def load(module: str, verb: str) -> Run:
-    """The function of a command."""
+    """Import the module of a command and return the command's function."""
     run: Run = getattr(import_module(f"sparsetd.cli.{module}"), verb)
     return run
 

@@ -19,7 +19,7 @@ Acting = Literal["last", "average", "exponential"]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Holds one transition as a learner sees it: features, action, reward, successor, its weights, and the ratio.
+    """Holds one transition as a learner sees it: features, action, reward, successor, weights of next actions, ratio.
 
     `next_weight` = γ π(·|s'), and zero where the episode terminated.
 
@@ -113,7 +113,7 @@ class _TableLearner:
 
     @property
     def theta(self) -> Array:
-        """The weights that act."""
+        """The weights that choose actions."""
         return self.x[1]
 
     def values(self, phi: Array) -> Array:
@@ -123,7 +123,7 @@ class _TableLearner:
         self._into = 0.0
 
     def update(self, step: Step) -> float:
-        """One transition: move the trace, shorten "auto" steps, learn; the TD error."""
+        """Learn from one transition: move the trace, shorten "auto" steps, take the step. Returns the TD error."""
         phi, psi, e = rows = self._stacked(step)
         if isinstance(self.step_size, str):  # with a share above 1 the step takes this row's TD error beyond zero
             overshoot = abs(e @ phi - e @ psi)
@@ -217,7 +217,7 @@ class GreedyROGQ(_TableLearner):
 
     @property
     def theta(self) -> Array:
-        """The weights that act."""
+        """The weights that choose actions."""
         return self.x[1] if self.acting == "last" else self.mean
 
     def update(self, step: Step) -> float:

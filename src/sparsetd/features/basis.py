@@ -69,7 +69,7 @@ class Basis(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     n_knots : int
-        Hinges of a column with many values, beside its score; more where there is room for all products.
+        Hinges of a column with many values, beside its score; more if all products find room.
     max_functions : int
         The most functions to add to the raw columns. If not all find room, the first columns of `order` get theirs.
     max_fine : int
@@ -149,7 +149,7 @@ class Basis(TransformerMixin, BaseEstimator):
         return out
 
     def transform(self, X: Any) -> Array:
-        """ψ of every row: the raw columns first."""
+        """Compute the functions ψ of every row, the raw columns first."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         out = np.empty((len(X), len(self.functions_)))

@@ -55,7 +55,7 @@ class BoxFeatures(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> Any:
-        """φ(s) of every row."""
+        """Compute the features φ(s) of every row."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         span = self.high_ - self.low_
@@ -433,7 +433,7 @@ class Tabular(TransformerMixin, BaseEstimator):
     sparse_output: bool = False
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Learn the number of states where it was not given."""
+        """Learn the number of states, unless it was given."""
         X = _states(validate_data(self, X, dtype=None))
         if self.n_states is None:
             self.n_states_ = tuple(int(k) + 1 for k in X.max(axis=0))
@@ -452,7 +452,7 @@ class Tabular(TransformerMixin, BaseEstimator):
         refuse_too_many(float(count), "aggregate states, or use tile coding")
 
     def transform(self, X: Any) -> Any:
-        """The rows of the identity matrix that belong to the states."""
+        """Compute a one for the state of every row, and zeros elsewhere."""
         check_is_fitted(self)
         X = _states(validate_data(self, X, dtype=None, reset=False))
         unknown = np.greater_equal(X, self.n_states_).any(axis=1)

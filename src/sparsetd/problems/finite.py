@@ -84,7 +84,10 @@ class FiniteMDP:
     def chain(
         cls, P: Array, R: Array, features: Array, gamma: float, start: Array, **fields: Array | None
     ) -> FiniteMDP:
-        """A Markov reward process, that is an MDP with one action: P is (n, n) and R is (n, n) or r(s) of length n."""
+        """Make a problem without choices, that is an MDP with one action: for checks of state values.
+
+        P is (n, n), and R is (n, n) or r(s) of length n.
+        """
         P, R = np.asarray(P, dtype=np.float64), np.asarray(R, dtype=np.float64)
         R = np.repeat(R[:, None], len(P), axis=1) if R.ndim == 1 else R
         return cls(P[None], R[None], features, gamma, start, **fields)  # type: ignore[arg-type]
@@ -103,22 +106,28 @@ class FiniteMDP:
 
     @cached_property
     def transition(self) -> Array:
-        """P_π(s, s') over transitions that go on: rows and columns of terminal states are zero."""
+        """Probabilities of the target policy's transitions that go on.
+
+        P_π(s, s'): rows and columns of terminal states are zero.
+        """
         return np.einsum("sa,asn->sn", self.target, self.P) * np.outer(~self.terminal, ~self.terminal)
 
     @cached_property
     def reward(self) -> Array:
-        """r_π(s) = Σ_a π(a|s) Σ_s' P(s'|s, a) R(a, s, s'), zero where terminal."""
+        """Expected reward of every state under the target policy.
+
+        r_π(s) = Σ_a π(a|s) Σ_s' P(s'|s, a) R(a, s, s'), zero where terminal.
+        """
         return np.einsum("sa,asn,asn->s", self.target, self.P, self.R) * ~self.terminal
 
     @cached_property
     def xi(self) -> Array:
-        """ξ(s): the given weights, or the stationary distribution of the behaviour with restarts."""
+        """Weight of every state: as given, or its share in the data of the behaviour with restarts (ξ)."""
         return self.stationary() if self.weights is None else self.weights
 
     @cached_property
     def value(self) -> Array:
-        """V = (I − γP)⁻¹ r."""
+        """True value of every state under the target policy: V = (I − γP)⁻¹ r."""
         bellman = np.eye(self.n_states) - self.gamma * self.transition
         if self.gamma == 1.0 and np.linalg.cond(bellman) > 1e13:
             raise ValueError("gamma=1 needs a target policy that terminates from every state: pass gamma < 1")
@@ -126,7 +135,10 @@ class FiniteMDP:
 
     @cached_property
     def action_value(self) -> Array:
-        """Q(s, a) = Σ_s' P(s'|s, a)(R(a, s, s') + γV(s')), zero where terminal."""
+        """True value of every action in every state under the target policy.
+
+        Q(s, a) = Σ_s' P(s'|s, a)(R(a, s, s') + γV(s')), zero where terminal.
+        """
         return np.einsum("asn,asn->sa", self.P, self.R + self.gamma * self.value) * ~self.terminal[:, None]
 
     @cached_property
@@ -139,17 +151,23 @@ class FiniteMDP:
 
     @cached_property
     def C(self) -> Array:
-        """ΦᵀΞΦ."""
+        """Second moments of the features, weighted by ξ: C = ΦᵀΞΦ."""
         return (self.features.T * self.xi) @ self.features
 
     def system(self, lam: float = 0.0) -> tuple[Array, Array]:
-        """A = ΦᵀΞ(I − γλP)⁻¹(I − γP)Φ and b = ΦᵀΞ(I − γλP)⁻¹r: what TD(λ) with the state-value trace solves."""
+        """Matrix and vector of the equation that TD(λ) with the state-value trace solves.
+
+        A = ΦᵀΞ(I − γλP)⁻¹(I − γP)Φ and b = ΦᵀΞ(I − γλP)⁻¹r.
+        """
         identity = np.eye(self.n_states)
         traces = np.linalg.solve((identity - self.gamma * lam * self.transition).T, self.features * self.xi[:, None]).T
         return traces @ (self.features - self.gamma * self.transition @ self.features), traces @ self.reward
 
     def stationary(self) -> Array:
-        """ξ = P_μᵀξ, Σξ = 1, for the behaviour chain in which a terminal state is at once replaced by a start."""
+        """Share of every state in an endless run of the behaviour, whose episodes follow one another.
+
+        ξ = P_μᵀξ, Σξ = 1, for the chain in which a start replaces a terminal state at once.
+        """
         P = np.einsum("sa,asn->sn", self.behavior, self.P) * ~self.terminal[:, None]
         P = P * ~self.terminal + np.outer(P @ self.terminal, self.start)
         balance = np.vstack(
@@ -161,7 +179,7 @@ class FiniteMDP:
         return np.asarray(np.where(xi > 1e-14, xi, 0.0) / xi[xi > 1e-14].sum())
 
     def sample(self, n: int, rng: int | np.random.Generator, *, importance_sampled: bool = False) -> Batch:
-        """n independent rows: s ~ ξ, then the target's transition, or the behaviour's with its ratio π/μ."""
+        """Draw n independent rows: s ~ ξ, then the target's transition, or the behaviour's with its ratio π/μ."""
         _check_count(n)
         cumulative = cumulative_outcomes(self, self.behavior if importance_sampled else self.target)
         rng = np.random.default_rng(rng)
@@ -173,7 +191,7 @@ class FiniteMDP:
         return transition_batch(self, states, outcomes, np.ones(n, dtype=bool), importance_sampled)
 
     def trajectory(self, n: int, rng: int | np.random.Generator, *, horizon: int | None = None) -> Batch:
-        """n consecutive rows of the behaviour with ratios π/μ; an episode longer than `horizon` is truncated."""
+        """Draw n consecutive rows of the behaviour with ratios π/μ; an episode longer than `horizon` is truncated."""
         path = behavior_path(self, n, np.random.default_rng(rng), horizon)
         return transition_batch(self, *path, importance_sampled=True)
 

@@ -244,7 +244,7 @@ def _curved(shape: Payload) -> bool:
 
 
 def feature_table(features: Sequence[Payload], level: float, curved: Collection[str] = ()) -> Table:
-    """The features; on a page those whose interval holds 0 are greyed, and folded away if others are left.
+    """The features; on a page those whose interval contains 0 are greyed, and folded away if others are left.
 
     The `curved` ones have no weight: a picture shows them.
     """
@@ -271,7 +271,7 @@ def feature_table(features: Sequence[Payload], level: float, curved: Collection[
     if not sure or not unsure:
         return table(features)
     more = "1 more column was" if len(unsure) == 1 else f"{len(unsure)} more columns were"
-    words = f"{more} kept, but with an interval that holds 0: the effect may be nothing"
+    words = f"{more} kept, but with an interval that contains 0: the effect may be zero"
     return table(features, table(sure).html() + folded(words, table(unsure).html()))
 
 

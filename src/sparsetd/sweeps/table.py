@@ -61,7 +61,7 @@ class Sweep(Framed):
         return frame({name: [row.get(name) for row in self.rows] for name in [*self._names(), "curve"]})
 
     def to_csv(self) -> str:
-        """The table without its curves."""
+        """Return the table as CSV text, without its curves."""
         text = io.StringIO()
         writer = csv.DictWriter(text, self._names(), extrasaction="ignore", lineterminator="\n")
         writer.writeheader()

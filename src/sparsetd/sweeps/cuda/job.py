@@ -56,7 +56,7 @@ class Job:
 
     @property
     def kind(self) -> tuple[Any, ...]:
-        """What must agree for two jobs to share a kernel."""
+        """Everything that must agree for two jobs to share a kernel."""
         bounded, traced = bool(np.isfinite(self.radius)), self.table.lam > 0
         return (self.table.n_blocks, self.rule, self.dual, self.trial, self.average, self.passes, bounded, traced)
 
