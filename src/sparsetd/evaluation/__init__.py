@@ -1,4 +1,4 @@
-"""From a log to a decision: the value of one policy or several, a better one, and what the answers hang on."""
+"""From a log to a decision: value one policy or several, find a better one, and see what the answers depend on."""
 
 from __future__ import annotations
 

@@ -2,13 +2,13 @@
 
     Q(s, a) = θ_aᵀ[φ(s) 1]      E[φ(s, a)(φ(s, a) − γφ̄(s'))ᵀ] θ = E[φ(s, a) r]      φ̄(s') = Σ_b π(b|s')φ(s', b)
 
-The action is an input here, so no ratio corrects it: what the V-form asks of
-the behaviour probabilities, this form asks of the features, which must carry Q and not only V. Every block has its own
-weights, because main effects of the actions alone fail as soon as an effect depends on the state.
+The action is an input here, so no ratio corrects it. The V-form needs the right behaviour probabilities; this form
+needs features that carry Q and not only V. Every block has its own weights, because main effects of the actions alone
+fail as soon as an effect depends on the state.
 
-Without logged propensities the value rests on an estimate of them, and LSTD-Q is a second opinion. Where the two
-disagree, one of their assumptions fails: the classifier misjudges the behaviour, or the features do not carry Q. That
-they agree proves little, since both may miss the same unobserved cause.
+Without logged propensities the value rests on an estimate of them, and LSTD-Q is a second opinion. If the two disagree,
+one of their assumptions fails: the classifier misjudges the behaviour, or the features do not carry Q. If they agree
+that proves little, since both may miss the same unobserved cause.
 """
 
 from __future__ import annotations

@@ -2,11 +2,11 @@
 
     μ̂(a|s) ∝ ((1 − ε) p_{−k}(a|s) + ε f(a))^{1/T}        with p_{−k} fitted without the episodes of the row's fold k
 
-Cross-fitting keeps a flexible classifier from memorising the logged action (which would drive every ratio to the
-wrong value), and folds are whole episodes, since rows of one episode are alike. The temperature T is one number,
-chosen to minimise the held-out log loss: T > 1 softens an over-confident classifier. Probabilities below `floor` are
-raised to it and counted, because a ratio divides by them. Mixing in the frequencies f of the actions (ε, also chosen on
-held-out loss) keeps a classifier that answers with exact zeros, such as a forest, from ruling out what then happened.
+Cross-fitting keeps a flexible classifier from memorising the logged action, which would make every ratio wrong. Folds
+are whole episodes, since rows of one episode are alike. The temperature T is one number, chosen to minimise the
+held-out log loss: T > 1 softens an over-confident classifier. Probabilities below `floor` are raised to it and counted,
+because a ratio divides by them. Mixing in the frequencies f of the actions (ε, also chosen on held-out loss) keeps a
+classifier that answers with exact zeros, a forest for instance, from ruling out what happened.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class BehaviorPolicy:
     log_loss, log_loss_uncalibrated, log_loss_marginal : float
         Held-out −log μ̂(a|s), before calibration, and of the action frequencies alone (what knowing s must beat).
     calibration_error : float
-        Mean |confidence − frequency| over ten bins of the logged action's probability classes.
+        Mean |confidence − frequency| over ten bins of the confidence in the most probable action.
     n_floored : int
         Rows whose probability was raised to the floor.
     model : Calibrated
@@ -85,7 +85,7 @@ class BehaviorPolicy:
         return _filled(log, self.table, _actions(log), self.floor)
 
     def summary(self, of_many: bool = False) -> str:
-        """A sentence about the estimate and its quality; `of_many`: the log has more rows than it was made from."""
+        """A sentence about the estimate and its quality; `of_many`: it was made from the first rows only."""
         better = "better" if self.log_loss < self.log_loss_marginal else "no better"
         some = f" of the first {len(self.table):,} rows" if of_many else ""
         raised = f", and {self.n_floored} probabilities were raised to {self.floor:g}" if self.n_floored else ""
@@ -110,6 +110,10 @@ def estimate_behavior(
         Anything with `predict_proba`; a standardised logistic regression by default.
     features : array or sparse matrix (n, d), optional
         The inputs of the classifier; the observations by default.
+    n_folds : int
+        Number of folds of episodes.
+    floor : float
+        Least probability: smaller ones are raised to it.
 
     Examples
     --------
@@ -207,7 +211,7 @@ class _Fit:
 
 @dataclass(frozen=True, eq=False)
 class Calibrated:
-    """μ̂(·|s) for any episodes. The hash of its id gives an episode the classifier that did not learn from it."""
+    """μ̂(·|s) for any episodes. The hash of an episode's id finds the classifier that did not learn from it."""
 
     fits: tuple[_Fit, ...]
     begins: Array

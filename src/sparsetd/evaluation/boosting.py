@@ -2,11 +2,11 @@
 
     V ← the regression of r + γV(s') on s, rows weighted by ρ, again and again
 
-Each half of the clusters is judged by trees that were grown on the other. It knows nothing of the basis, of ridges or
-of products: where it agrees, the shape of the value is not what is wrong. It has no interval of its own.
+Each half of the clusters is judged by trees that were grown on the other. It does not depend on the basis, ridges or
+products: if it agrees, the shape of the value is not what is wrong. It has no interval.
 
 On one thread the same log gives the same value on every run. A value that has not settled would depend on how busy the
-machine is, so there is none then.
+machine is, so it is then not a number.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from sparsetd.evaluation.estimate import Estimate
 from sparsetd.logs import Transitions
 from sparsetd.system import Array
 
-SECONDS = 60.0  # that both halves share
+SECONDS = 60.0  # for both halves together
 ROUNDS = 200  # regressions at most
 ROWS = 50_000
 SETTLED = 1e-3  # the value has settled when it changes by less than this many standard deviations of V
-ADVICE = ", or ask boosted trees as well (`sparsetd evaluate … --check boosting`)"  # no longer, once they were asked
+ADVICE = ", or ask boosted trees as well (`sparsetd evaluate … --check boosting`)"  # removed once they were asked
 
 
 @threadpool_limits.wrap(limits=1, user_api="openmp")
 def boosting(log: Transitions, ratio: Array, group: Array, gamma: float) -> Estimate:
     """The mean value of the first states, each from trees grown on the other half; `group` numbers the clusters.
 
-    It is not a number where the value of a half does not settle in time.
+    It is not a number if the value of a half does not settle in time.
     """
     n = min(len(log), ROWS)
     unsettled = Estimate("boosted trees", float("nan"), float("nan"), float(log.start[:n].sum()))

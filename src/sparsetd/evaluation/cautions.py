@@ -1,8 +1,8 @@
 """The cautions that a careful reader needs: one table of rules, each with a code, a test, a sentence and a remedy.
 
-A row of the table is a test: how bad it is, if it applies. Its name is the code. The words of the code are in
-`cautions.toml`: what the caution means, when it is given, what the reader is told and what to do. The sentence takes
-numbers from `e`, the evidence, and from what the test hands over.
+A row of the table is a test, a function that returns a severity if the caution applies. Its name is the code. The words
+for each code are in `cautions.toml`: what the caution means, when it is given, what the reader is told and what to do.
+The sentence takes numbers from `e`, the evidence, and from the test itself.
 
     note     worth knowing; the answer stands
     amber    read the answer with this in mind
@@ -95,13 +95,13 @@ def worst(cautions: Iterable[Caution]) -> Severity | None:
 
 
 def by_severity(cautions: Iterable[Caution]) -> tuple[Caution, ...]:
-    """The worst first, otherwise in the order they came."""
+    """The cautions from the worst to the mildest; equals keep their order."""
     return tuple(sorted(cautions, key=lambda c: -ORDER.index(c.severity)))
 
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Everything that the rules may look at about one answer.
+    """Everything about one answer that the rules may look at.
 
     `observed` is the mean return of the log, `modelled` what the features make of the logged behaviour, and `apart` the
     difference of the two. `few` is the value on the features that matter alone, and `fewer` its difference to the
@@ -160,7 +160,7 @@ RULES: list[Rule] = []
 
 
 def rule(test: Test, code: str = "") -> Test:
-    """Put a test into the table, with the words of its code, which is its name."""
+    """Put a test into the table under its name, which is the code, with the words for that code."""
     name = code or test.__name__
     RULES.append(Rule(name, test, **{**WORDS[name], "when": WORDS[name]["when"].format(**globals())}))
     return test
@@ -377,9 +377,9 @@ def timeouts_marked_as_terminals(e: Evidence) -> Finding:
 
 @rule
 def ends_without_survivors(e: Evidence) -> Finding:
-    """At a time limit ends count, and going on does not.
+    """At a time limit, episodes that end there are in the log, and episodes that went on are not.
 
-    With a clock among the columns every row of that time is an end, and the value of the time before follows.
+    If a column is a clock, every row of that time is an end, and the values of earlier rows follow from ends alone.
     """
     if (facts := suspicions.ends_without_survivors(e.log)) is None:
         return None
@@ -404,7 +404,7 @@ def _suspected(e: Evidence, check: Check) -> tuple[Severity, dict[str, Any]] | N
     return None if sentence is None else ("amber", {"found": _capital(sentence)})
 
 
-# The other checks of `inspect` that bear on the value are those that have words here.
+# A check of `inspect` bears on the value if `cautions.toml` has words for it.
 for check in suspicions.CHECKS:
     if check.__name__ in WORDS and check.__name__ not in {rule.code for rule in RULES}:
         rule(partial(_suspected, check=check), check.__name__)
@@ -423,9 +423,9 @@ def suspected_in(log: Transitions, estimated: bool) -> dict[str, str]:
 
 
 def has_clock(log: Transitions) -> str:
-    """The name of a column that has one value in the last rows of the longest episodes and nowhere else; or nothing.
+    """The name of a column that has one value in the last rows of the longest episodes and nowhere else; "" if none.
 
-    Such a column counts the steps of a programme, so that its end is no time limit that the features cannot see.
+    This column counts the steps of a programme. Its end is not a hidden time limit, because the features show it.
     """
     bounds = log._bounds()
     length = np.diff(bounds)

@@ -2,9 +2,9 @@
 
 Which features matter and which the value needs are different questions. A feature that is left out of a *report* costs
 the reader little; left out of the *value* it may cost everything. So the value is computed from all features if there
-are rows enough. If not, double selection chooses: the features that matter for θ (Aθ = b), and those that matter for
-the dual u (Aᵀu = c), which says through which features the start states are reached. A feature that is missing from
-one of the two does no harm to first order.
+are enough rows. If not, double selection chooses the features that matter for θ (Aθ = b), and those that matter for the
+dual u (Aᵀu = c), which says through which features the start states are reached. A feature that only one of the two
+selections misses does no harm to first order.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from sparsetd.selection.path import SparsePath
 from sparsetd.selection.sparse_td_select import SparseTDSelect, dual_support
 from sparsetd.system import Array, Batch
 
-Omegas = tuple[Array, Array]  # of scores row by row, and summed over clusters first
+Omegas = tuple[Array, Array]  # Ω of the scores row by row, and of their sums over clusters
 ROWS_EACH = 10  # rows that every feature of the value needs
-FORMED = 1_500  # features up to which all their products are summed: a matrix of them takes 18 MB, for each group
+FORMED = 1_500  # most features whose products are all summed: the matrix takes 18 MB for each group
 MAX_RIVALS = 200  # columns that compete in the resampled halves
-MAX_LINES, MAX_POINTS = 60, 400  # a picture shows no more than this
+MAX_LINES, MAX_POINTS = 60, 400  # the most that a picture shows
 ENDED = {
     "converged": "converged",
     "finished": "took all rows",
@@ -45,7 +45,7 @@ ENDED = {
 class Choice:
     """Columns of φ that matter, the fitted estimator (None: chosen on the sums), and its penalty if it has one.
 
-    `draw` makes the path for a picture. That takes a tenth of the time of an answer, and few answers are drawn.
+    `draw` makes the path for a picture, only when it is asked for: it takes a tenth of the time of an answer.
     """
 
     support: Array
@@ -80,13 +80,13 @@ def choose_on(
 ) -> Choice:
     """Elimination on the sums of all features of a log.
 
-    `posed` turns an ask into one of the policy and the columns that the sums belong to; `first` are the Ω of the reward
-    regression on all columns where they are known.
+    `posed` restricts an ask to the policy and the columns of the sums. `first` is Ω of the reward regression on all
+    columns, if it is known already.
     """
     system = mean_system(moments)
 
     def asked(of_reward: bool, theta: Array, columns: Array, n_by_row: int) -> Omegas:
-        if first is not None and of_reward and n_by_row == len(system.b):  # the one time that all are asked for
+        if first is not None and of_reward and n_by_row == len(system.b):  # only the first ask is about all
             return first
         ask = Ask(scores, (theta, columns, n_by_row, system.n_rows, of_reward))
         by_row, clustered = answer(rows, scores=posed(ask)).scores.values
@@ -134,7 +134,7 @@ def scores(part: Part, theta: Array, columns: Array, n_by_row: int, n_rows: int,
 
 
 def full_scores(moments: Moments, kinds: Sequence[str] = ("reward", "td")) -> dict[str, Ask]:
-    """Asks for Ω of all columns at the fit to all of them, of the reward regression and of the TD system."""
+    """Asks for Ω of all columns at the fit to all of them: for the reward regression and for the TD system."""
     system = mean_system(moments)
     every, left = np.arange(len(system.b)), {"reward": system.C, "td": system.A}
     given = (every, len(every), system.n_rows)
@@ -144,9 +144,10 @@ def full_scores(moments: Moments, kinds: Sequence[str] = ("reward", "td")) -> di
 def frequencies(
     groups: Moments, omegas: Mapping[str, Omegas], n_candidates: int, n_resamples: int, random_state: int
 ) -> Array:
-    """Share of random halves of the log, from the sums of its groups of clusters, in which each column is kept.
+    """The share of random halves of the log in which each column is kept.
 
-    The selection is that of `choose_on`; the scores' Ω is the whole log's, so that no row is read again.
+    A half is made of groups of clusters, whose sums are known. It selects as `choose_on` does, but with Ω of the whole
+    log, so that no row is read again.
     """
     kept = np.zeros(groups.b.shape[1])
     drawn = halves(len(groups.n_rows), n_resamples, np.random.default_rng(random_state))

@@ -34,18 +34,18 @@ class Comparison(Decision):
     unjudged : tuple of str
         The policies whose value is not to be relied on: each has a caution of severity "red".
     groups : Together
-        With `by`: by (group, name), the difference to the reference within the group, or to what was done where there
-        is one policy. Empty otherwise.
+        With `by`, the difference to the reference within each group, by (group, name). With a single policy it is the
+        difference to what was done. Empty without `by`.
     where : mapping
-        For every policy but the reference: where it acts differently, and what that is worth.
+        Where each policy except the reference acts differently, and what that is worth.
     reference : str
         The policy the others are compared with in `groups` and `where`: the first.
     evaluations : mapping
         What `evaluate` says of each policy.
     cautions : tuple of Caution
-        What speaks against them, with the policy's name before it where there are several.
+        What speaks against these values. A caution that not all policies share begins with the policy's name.
     thresholds : tuple of float
-        Of a family of rules: the threshold of each policy.
+        The threshold of each policy, if they are a family of rules.
 
     Examples
     --------
@@ -144,18 +144,18 @@ class Comparison(Decision):
 
     def to_done(self, name: str) -> tuple[float, float]:
         """The interval of a policy's difference to what was done; those of all policies hold at once."""
-        others = sum(e.difference.standard_error > 0 for e in self.evaluations.values())  # what was done is no other
+        others = sum(e.difference.standard_error > 0 for e in self.evaluations.values())  # not the log itself
         each = 1 - (1 - self.values.level) / max(others, 1)
         return self.evaluations[name].difference.interval(each)
 
     @property
     def better(self) -> tuple[str, ...]:
-        """Those of the policies that may be best which are better than what was done, beyond chance."""
+        """The policies of `best_set` that are better than what was done, beyond chance."""
         return tuple(name for name in self.best_set if self.to_done(name)[0] > 0)
 
     @property
     def called(self) -> dict[str, str]:
-        """By the name of a policy, what it is called in a sentence: the rules of a family by their thresholds."""
+        """How a sentence calls each policy: by its name, or by its threshold if the policies are a family of rules."""
         return dict(zip(self.values, [f"threshold {t:g}" for t in self.thresholds] or self.values, strict=True))
 
     def _listed(self, names: Sequence[str]) -> str:
@@ -246,7 +246,7 @@ def compare(
 
 
 def _named(targets: Any) -> tuple[dict[str, Any], tuple[float, ...]]:
-    """The policies by name, and their thresholds where they are a family of rules."""
+    """The policies by name, and their thresholds if they are a family of rules."""
     family = _family(targets)
     if family is not None:
         return {rule.text: rule for rule in family}, tuple(family.thresholds)
@@ -268,7 +268,7 @@ def _family(form: Any) -> Family | None:
 
 
 def _cautions(said: Mapping[str, Sequence[Caution]]) -> tuple[Caution, ...]:
-    """The cautions of all policies, each with the policy's name before it; one that all share stands alone, once."""
+    """The cautions of all policies, each after the policy's name; one that all share comes once, without a name."""
     found: list[Caution] = []
     for name, cautions in said.items():
         for caution in cautions:

@@ -4,15 +4,15 @@
 
 With C/N = RᵀR these are X = √p QR, X' = X − √p QR⁻ᵀA/N and y = √p QR⁻ᵀb/N for any rotation Q; the one taken here makes
 the constant a column of ones, so that means over these p rows are means over all N. On them `LSTD`, `SparseTD` and its
-path, `LSTDL1`, `DantzigLSTD`, `LARSTD`, `LCPTD` and `OMPTD` find what they find on the log. Random halves have rows of
-their own, from the sums of groups of episodes. What is asked of single rows or episodes (elimination, intervals) is
-read from the log once more.
+path, `LSTDL1`, `DantzigLSTD`, `LARSTD`, `LCPTD` and `OMPTD` find what they find on the log. Each random half has other
+rows, from the sums of its groups of episodes. Elimination and intervals need single rows or episodes, so they read the
+log once more.
 
 `fit_shards` makes a `ValueFunction` of a log in shards that need not fit in memory. A method that learns row by row
-takes the shards one after the other, the next one being decoded while it learns; how they are cut changes nothing. A
-method that solves the mean system gets it from one reading (`condense`), which has the means and scales for
-standardised features too. Other feature maps are fitted on the first shards, 50,000 rows. What needs all rows at once
-gets them in memory.
+takes the shards one after the other, and the next one is decoded while it learns; the sizes of the shards change
+nothing. A method that solves the mean system gets it from one reading (`condense`), which also has the means and scales
+for standardised features. Other feature maps are fitted on the first shards, 50,000 rows. A method that needs all rows
+at once gets them in memory.
 """
 
 from __future__ import annotations
@@ -55,9 +55,8 @@ ROW_BY_ROW = ("RALP",)  # batch methods that need more than the mean system
 class Condensed:
     """Hold the sums of a log by groups of its episodes, from which estimators can be fitted again and again.
 
-    The features are in `units`: of mean 0 and variance 1. The methods are the functions and estimators of the same
-    names, on the whole log. What is penalised is measured in these units, or in the log's own if `standardize` is
-    False.
+    Each method does on the whole log what the function of the same name does on rows. The features are in `units`, with
+    mean 0 and variance 1. Penalties apply in these units, or in those of the log if `standardize` is False.
 
     Examples
     --------
@@ -96,7 +95,7 @@ class Condensed:
         if self.standardize:
             model.coef_, model.coef_last_ = self.units.back(model.coef_), self.units.back(model.coef_last_)
             model.intercept_ -= float(model.coef_ @ self.units.shift) if model.fit_intercept else 0.0
-            model.aux_ = model.dual_ = None  # they are in the units of the sums, and would be wrong in the log's
+            model.aux_ = model.dual_ = None  # they would be in other units than the coefficients
         return model
 
     def fitted(self, estimator: Any) -> Any:
@@ -156,7 +155,7 @@ class Condensed:
         return of_error(estimate, *clustered_error(power, linear.n_episodes, len(columns) - 1), level)
 
     def batch(self, keep: Array | None = None, intercept: bool = True) -> Batch:
-        """The rows of all groups, or of those that are kept; with the constant as the last column, or without it."""
+        """The rows of all groups, or of those in `keep`; with `intercept` the last column is the constant."""
         moments = self.moments.total(keep)
         n, p = moments.n_rows[0], moments.b.shape[1]
         # An eigenbasis instead of a Cholesky factor: C may be singular, and empty directions must drop out.
@@ -182,7 +181,7 @@ class Condensed:
         return Batch(X, after, y, one, one, first, one)
 
     def _posed(self, model: Any) -> Any:
-        """The estimator, if it can be fitted to sums."""
+        """The estimator; an error if it cannot be fitted to these sums."""
         name = type(model).__name__
         if model.gamma != self.gamma:
             raise ValueError(f"{name} has gamma={model.gamma}, but the log was condensed with gamma={self.gamma}.")
@@ -193,7 +192,7 @@ class Condensed:
 
 
 def why_rows(model: Any) -> str | None:
-    """Why a batch estimator needs the rows of a log, if its sums are not enough."""
+    """Why a batch estimator needs the rows of a log; None if the sums are enough."""
     name = type(model).__name__
     if getattr(model, "lam", 0.0):
         return f"{name} with lam={model.lam:g} needs the trace of every row"
@@ -271,7 +270,7 @@ def fit_shards(
     seconds_per_save : float
         Seconds between two checkpoints of a method that learns row by row.
     warm_start : bool
-        A model that was fitted before goes on learning, with the features it has. Its method must learn row by row.
+        Go on with a model that was fitted before, with the features it has. Its method must learn row by row.
 
     Examples
     --------

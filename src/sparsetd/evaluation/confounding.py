@@ -1,7 +1,7 @@
 """What an unrecorded cause could do to a value: the marginal sensitivity model (Tan, 2006), on the evaluator's own fit.
 
 An unrecorded u may change the odds of the logged action by a factor between 1/Γ and Γ. With μ = μ(a|s), τ = 1/(1 + Γ),
-α = μ + (1 − μ)/Γ and β = μ + Γ(1 − μ), the lowest value that such a u can hide solves
+α = μ + (1 − μ)/Γ and β = μ + Γ(1 − μ), the lowest value that u can hide solves
 
     V(s) = E[ρ(α Y + (1 − α)(q − (q − Y)₊/τ)) | s]      Y = r + γV(s')      q = τ-quantile of Y given (s, a)
 
@@ -43,24 +43,24 @@ Ends = tuple[float, float]
 Columns = tuple[tuple[str, float], ...]  # names of recorded columns, and how strongly each changes the odds
 SWEEPS = 4  # rounds of a fixed point: the weights follow from the value function, and it from the weights
 SETTLED = 0.02  # sweeps for Γ* end when the value moves by no more than this share of the whole
-NEAR = np.full(15, 1e-3)  # one quantile regression is so many least-squares problems; a share of the spread is nothing
+NEAR = np.full(15, 1e-3)  # for each problem of a quantile regression, the share of the spread that counts as 0
 FALLING = np.geomspace(0.1, 1e-3, 8)  # the same for Γ*: beginning with a larger share needs fewer of them
 FITTED = 2_000  # rows of an action to which its quantile is fitted
-HELD = 1e-6  # ridge of this fit: with less, rounding by the order of the rows shows where columns depend on each other
+HELD = 1e-6  # ridge of this fit: with less, the order of the rows changes the fit where columns depend on each other
 ROWS_EACH = 20  # rows that every column of this fit needs: a quantile that follows its rows leaves no room for a cause
 TRIED = (1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0)  # Γ at which Γ* is looked for
 COMPARED = 3  # recorded columns whose strength is shown
-SMALL, STEPS = 100, 25  # coefficients of a logistic regression that Newton's method finds, in so many steps
+SMALL, STEPS = 100, 25  # Newton's method fits logistic regressions of at most 100 coefficients, in at most 25 steps
 USUAL = 0.9  # share of the rows whose odds a column changes by no more than its strength
 
 
 @dataclass(frozen=True, eq=False)
 class Cause:
-    """The rows of a sample, and how far a cause may weigh each of them otherwise; this needs no features.
+    """The rows of a sample, and how far a cause may change the weight of each; this needs no features.
 
-    `given` is the share of the ratio that depends on the behaviour's probabilities. Where the target leaves things as
-    they were done, nothing is confounded. `weight` is ρ(1 − μ), as far as it depends on the behaviour: by it quantiles
-    are fitted.
+    `given` is the share of the ratio that depends on the behaviour's probabilities: where the target leaves a decision
+    as it was, nothing is confounded. `weight` is ρ(1 − μ), as far as it depends on the behaviour; quantiles are fitted
+    with these weights.
     """
 
     mu: Array
@@ -80,14 +80,14 @@ class Cause:
 
     @cached_property
     def of_actions(self) -> list[Array]:
-        """The rows that a cause may weigh otherwise, by action."""
+        """The rows whose weight a cause may change, by action."""
         exposed = self.weight > 0
         return [np.flatnonzero((self.action == a) & exposed) for a in np.unique(self.action[exposed])]
 
     def affords(self, n_columns: int) -> bool:
-        """Whether every action has rows enough for quantiles of so many columns and a constant.
+        """Whether every action has enough rows for quantiles of `n_columns` columns and a constant.
 
-        If not, bounds are wild, or close too early.
+        If not, bounds are wild, or too narrow.
         """
         return all(n_columns <= _affordable(self.weight[rows]) for rows in self.of_actions)
 
@@ -112,7 +112,7 @@ class Confounded:
 
     @cached_property
     def of_actions(self) -> list[OneAction]:
-        """The rows that a cause may weigh otherwise, with their columns, by action."""
+        """The rows whose weight a cause may change, with their columns, by action."""
         weight, states = self.cause.weight, self.part.states
         return [OneAction(states, rows, weight[rows], _affordable(weight[rows])) for rows in self.cause.of_actions]
 
@@ -122,7 +122,7 @@ class Confounded:
 
     @cached_property
     def moved(self) -> Array:
-        """The influence of every cluster; its linear part for a sample: only the spread counts then."""
+        """The influence of every cluster; for a sample the linear part is enough, because only its spread is used."""
         model, part = self.plain, self.part
         return model.scores(part, model.errors(part)) if self.sampled else model.influence(part)
 
@@ -138,8 +138,8 @@ class Confounded:
     def bound(self, own: Value, strength: float, kind: Kind, sign: float, limits: Ends, settled: float = 0.0) -> Value:
         """The lowest (or, with sign −1, the highest) value of a log whose value is `own`, from that of this sample.
 
-        Even a strong cause cannot move the value beyond `limits`, the least and the greatest possible return. Where the
-        value has `settled` to this share of what it moves by, that is exact enough.
+        Even a strong cause cannot move the value beyond `limits`, the least and the greatest possible return. The value
+        is exact enough once its last change is no more than the share `settled` of what it has moved.
         """
         if strength == 1.0:
             return own
@@ -173,7 +173,7 @@ class Confounded:
 
 
 class Sides:
-    """Σ e φγφ'ᵀ over the rows with Y ≤ q, and over the others; of the next q only the rows that change sides count."""
+    """Σ e φγφ'ᵀ over the rows with Y ≤ q, and over the others; a new q adds only the rows that change sides."""
 
     def __init__(self, states: Array, after: Array, weight: Array) -> None:
         self._rows, self._used = (states, after, weight), weight > 0
@@ -198,7 +198,7 @@ def _every(rows: Confounded, strength: float, sign: float, settled: float) -> tu
     """The value of the rows with W and o, each sweep against the value function of the one before.
 
     Sweeps end when the value changes by no more than the share `settled` of what it has moved in all. W − 1 is 1 − μ
-    times Γ − 1 where Y ≤ q, and times 1/Γ − 1 elsewhere: so much of the sums over either side is added.
+    times Γ − 1 where Y ≤ q, and times 1/Γ − 1 elsewhere, so these multiples of the sums over the two sides are added.
     """
     part, states, sums = rows.part, rows.part.states, rows.sums
     plain = model = replace(rows.plain, theta=sign * rows.plain.theta)
@@ -251,9 +251,10 @@ def _persistent(rows: Confounded, strength: float, sign: float) -> tuple[float, 
 
 @dataclass(frozen=True, eq=False)
 class OneAction:
-    """The rows of one action that a cause may weigh otherwise, and those to which their quantile is fitted.
+    """The rows of one action whose weight a cause may change, and those to which their quantile is fitted.
 
-    Every few rows are `fitted`: a random choice would change the answer. `most` is the number of columns they afford.
+    The fitted rows lie at equal distances, because a random choice would change the answer. `most` is the number of
+    columns that the rows afford.
     """
 
     states: Array
@@ -267,7 +268,7 @@ class OneAction:
 
     @cached_property
     def every(self) -> tuple[Array, Array]:
-        """[φ 1] of the fitted rows on all columns, and what number of their rows they are."""
+        """[φ 1] of the fitted rows on all columns, and their numbers among the rows of the action."""
         return self._fitted(self.states)
 
     def _fitted(self, design: Array) -> tuple[Array, Array]:
@@ -280,8 +281,8 @@ class OneAction:
 
         With rows weighted by ρ(1 − μ) the first-order condition is E[ρφ(W − 1)] = 0: W leaves the mean of every feature
         alone, and γW contracts as γ does. Each sweep is the least-squares problem of Hunter and Lange (2000) that
-        majorises the loss. A regression that begins near the last one and ends sooner may miss the condition, and the
-        bound with it.
+        majorises the loss. A regression that begins near the last one and ends sooner may miss the condition, and then
+        the bound is wrong.
 
         Where an action has few rows, only the constant and the columns that go most with Y are used: with a column for
         every few rows q would follow Y itself, and the bounds would close on the value.
@@ -308,7 +309,7 @@ def _pulled(phi: Array, y: Array, c: Array, tau: float, near: Array) -> Array:
     for share in near:
         pull = c / (share * spread + np.abs(y - phi @ beta))
         pulled = phi * np.sqrt(pull)[:, None]
-        gram = pulled.T @ pulled + HELD * pull.sum() * np.eye(phi.shape[1])  # of one array: BLAS forms half of it
+        gram = pulled.T @ pulled + HELD * pull.sum() * np.eye(phi.shape[1])  # one array: BLAS forms half of it
         beta = np.linalg.solve(gram, phi.T @ (pull * y + (2 * tau - 1) * c))
     return np.asarray(beta)
 
@@ -316,7 +317,7 @@ def _pulled(phi: Array, y: Array, c: Array, tau: float, near: Array) -> Array:
 def robustness(
     rows: Confounded, strengths: Callable[[], Columns], own: Value, logged: Value, level: float, limits: Ends
 ) -> Robustness:
-    """Γ* of the difference to the logged behaviour, which no confounding touches; `strengths` are `strengths_of`."""
+    """Γ* of the difference to the logged behaviour, which no confounding touches; `strengths` is called last."""
     up = 1.0 if own.value > logged.value else -1.0
 
     def left(strength: float) -> float:
@@ -333,9 +334,9 @@ def robustness(
 
 
 def _reached(tried: Sequence[float], left: Callable[[float], float]) -> int:
-    """The first of the `tried` where nothing is `left`, or their number: a stronger cause explains more.
+    """The index of the first of `tried` where nothing is `left`, or their number. A stronger cause explains more.
 
-    Every question costs several fits. A line in log Γ through what is known says where to ask next.
+    Every call of `left` costs several fits, so a line in log Γ through the known values says where to ask next.
     """
     if left(tried[0]) <= 0:
         return 0
@@ -386,8 +387,8 @@ def strengths_of(log: Transitions) -> Columns:
 def _log_odds(Z: Array, action: Array, begin: Array | None = None) -> tuple[Array, Array]:
     """The log-odds of the logged actions by a logistic regression, and its coefficients with the intercepts last.
 
-    Newton's method finds few coefficients in a few steps from `begin`, each of which costs less than scikit-learn's
-    checks of its input.
+    For few coefficients Newton's method takes a few steps from `begin`, and a step costs less than the checks that
+    scikit-learn makes of its input.
     """
     names, number = np.unique(action, return_inverse=True)
     X, chance = np.vstack([Z.T, np.ones(len(Z))]), None

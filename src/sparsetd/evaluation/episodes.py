@@ -1,4 +1,4 @@
-"""A log seen as episodes and clusters of them, the folds of these, and the sums over a log that need no features.
+"""A log as episodes, clusters and folds, and the sums over it that need no features.
 
     W_{i,t} = ρ_{i,0} ⋯ ρ_{i,t}        G_i = Σ_t γᵗ r_{i,t}
 
@@ -7,9 +7,9 @@ and ρ = 0 is simply −∞.
 
 **What is independent.** Stays of one patient are alike, so sixty patients with ten stays each are sixty observations
 and not six hundred. With `cluster` (a column, or an array) the episodes of a cluster follow one another, and are held
-out, left out and drawn again together; what is independent in every standard error of this package is a cluster. By
-default each episode is one. A log that is one long record is cut into blocks that are long beside its autocorrelation
-(Politis and White, 2004), each of which then counts as an episode that was cut.
+out, left out and drawn again together. Every standard error of this package takes clusters for independent. By default
+each episode is one. A log that is one long record is cut into blocks that are long beside its autocorrelation (Politis
+and White, 2004), each of which then counts as an episode that was cut.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LOOKED = 20  # columns whose autocorrelation is measured
 class Weighed:
     """Σw, Σwc and Σw² of weights w with values c, for each age, divided by the largest weight e^top or its square.
 
-    Ages beyond the last one are like it.
+    Later ages have the sums of the last one.
     """
 
     top: Array
@@ -69,11 +69,11 @@ class Weighed:
 
 @dataclass(frozen=True, eq=False)
 class Episodes:
-    """Hold the rows of a log by episode, with what importance sampling needs of them.
+    """Hold the rows of a log by episode, with the columns that importance sampling needs.
 
-    Every row has its episode `of`, its `age` t, the ratio ρ_t and the reward r_t. `first` and `last` are the rows
-    where the episodes begin and end; `complete` says which ended by terminating; `clusters` are the episodes with which
-    the clusters begin.
+    Every row has its episode `of`, its `age` t, the ratio ρ_t and the reward r_t. `first` and `last` are the rows where
+    the episodes begin and end; `complete` says which ended by terminating; `clusters` are the first episodes of the
+    clusters.
 
     Examples
     --------
@@ -182,13 +182,13 @@ class Episodes:
         return np.bincount(self.of, weights=values, minlength=len(self))
 
     def by_cluster(self, values: Array) -> Array:
-        """Sums over the clusters of something that every episode has."""
+        """The sum over each cluster of a number for every episode."""
         if self.n_clusters == len(self):
             return values
         return np.asarray(np.add.reduceat(values, self.clusters))
 
     def rows_by_cluster(self, rows: Array) -> Array:
-        """Sums over the clusters of something that every row has."""
+        """The sum over each cluster of a row of numbers for every row of the log."""
         return np.asarray(np.add.reduceat(rows, self.first[self.clusters]))
 
     @property
@@ -271,7 +271,7 @@ class Facts:
 
     @property
     def as_logged(self) -> bool:
-        """Whether the policy did what was logged to the end, so that its value is the mean return."""
+        """Whether the policy does what was logged and every episode terminated: its value is then the mean return."""
         return self.on_policy and self.complete
 
     @property
@@ -293,8 +293,8 @@ class Facts:
     def possible(self) -> tuple[float, float]:
         """The least and the greatest return that rewards like these allow.
 
-        Rewards that come only where an episode terminates are earned once. Otherwise they are earned at every step, for
-        ever where an episode was cut, and for twice the longest episode where all of them ended.
+        Rewards that come only where an episode terminates count once. Otherwise they may come at every step: for ever
+        if an episode was cut, and for twice the longest episode if all of them ended.
         """
         low, high = min(float(self.least[0]), 0.0), max(float(self.most[0]), 0.0)
         if not self.n_early:

@@ -1,6 +1,6 @@
-"""Numbers with their uncertainty, alone and several at once.
+"""Numbers with their uncertainty: a single estimate, or several whose intervals hold at once.
 
-Several estimates whose intervals hold together (the max-t method):
+For several estimates the max-t method gives the level of every interval:
 
     R = corr(influences)      q = level-quantile of max_k |N(0, R)_k|      every interval at the level 2Φ(q) − 1
 
@@ -21,7 +21,7 @@ from scipy.stats import t as student
 from sparsetd.selection.episodes import clustered_error, powers
 from sparsetd.system import Array
 
-DRAWS = 100_000  # of max_k |N(0, R)_k|: the quantile is then known to about 0.01
+DRAWS = 100_000  # draws of max_k |N(0, R)_k|: they give the quantile to about 0.01
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,9 @@ class Estimate:
     Attributes
     ----------
     name : str
-        What estimated it.
+        The method.
     value, standard_error : float
-        NaN and infinity where the estimate does not exist.
+        NaN and infinity if the estimate does not exist.
     n_effective : float
         Effective number of episodes, (Σw)²/Σw²: how evenly the episodes are weighted.
     freedom : float
@@ -131,7 +131,7 @@ class Together(Mapping[Any, Estimate]):
     def of(cls, values: Mapping[Any, Value], level: float, within: Mapping[Any, Array] | None = None) -> Together:
         """Build from values with their influences. `within` says which clusters a key rests on; default: all."""
         named = {key: key if isinstance(key, str) else " − ".join(key) for key in values}
-        # The share is in the level at which all intervals are drawn.
+        # The share already enters the level at which all intervals are drawn.
         estimates = {key: value._replace(share=1.0).estimate(named[key]) for key, value in values.items()}
         columns = [v.moved if within is None else _padded(v.moved, within[key]) for key, v in values.items()]
         drawn = of_sampling(level, min((value.share for value in values.values()), default=1.0))
@@ -159,7 +159,7 @@ def _padded(moved: Array, inside: Array) -> Array:
 def pointwise_level(influences: Array, level: float) -> float:
     """The level at which single intervals hold together at `level`; columns without any spread do not count.
 
-    The quantile comes from draws with a seed of its own: the same influences always give the same answer.
+    The quantile comes from draws with a fixed seed, so the same influences always give the same answer.
     """
     check_level(level)
     centred = influences - influences.mean(axis=0)

@@ -37,15 +37,16 @@ def evaluate(
     LSTD with importance ratios on all features gives the value (on those that double selection keeps where the rows do
     not afford all of them, see `choice`), and leaving out one cluster at a time gives its interval (see `linear`). The
     value of the logged behaviour itself is the mean return where every episode terminated. Which features matter is a
-    question of its own, answered beside it. `warnings` says what speaks against the answer; one of severity "red" means
-    that the answer should not be used. It is `compare` with one policy.
+    separate question, answered beside it. `warnings` says what speaks against the answer; one of severity "red" means
+    that the answer should not be used. `compare` does the same for several policies.
 
     Parameters
     ----------
     transitions : Transitions, or path
         The log, in whole episodes. A folder or pattern of shards (see `sparsetd shard`) may be larger than memory.
     target : optional
-        The policy asked for, in any form of `target`; what the log itself says by default.
+        The policy to evaluate: a rule in words, a function, a classifier, probabilities (`evaluation.target` lists all
+        forms). By default the log's `target_prob` or ratios say it, and without these it is the logged behaviour.
     gamma : float
         Discount of one step.
     features : "auto", transformer or None
@@ -56,24 +57,26 @@ def evaluate(
         Chooses the features that matter: whatever has a `support_` after `fit`. By default elimination. The value is
         not computed from its coefficients.
     classifier : scikit-learn classifier, optional
-        For the behaviour policy. Given, it is used even where the log has probabilities.
+        Estimates the behaviour policy. If it is given, it is used even where the log has probabilities.
     level : float
-        Of the intervals.
+        Level of the intervals.
     n_folds, n_resamples : int
-        Folds of episodes for what is held out; random halves of the log for the selection frequencies (0: none).
+        Number of folds of episodes, and of random halves of the log for the selection frequencies (0: none).
     random_state : int
-        Of the halves. Folds and groups follow from the ids of the episodes, so the order of the log does not matter.
+        Seed of the halves. Folds and groups follow from the episodes' ids, so the order of the log does not matter.
     cluster : str or array, optional
-        What is independent, where that is more than an episode: the name of a column, or a value for each row or
-        episode (the patient of a stay). Folds, intervals and halves are then made of whole clusters.
+        Which episodes are not independent of one another: the name of a column, or a value for each row or episode (the
+        patient of a stay). Folds, intervals and halves are then made of whole clusters.
     engine : Engine, optional
-        Who reads the shards: `logs.engines.Processes(n)`, `logs.dask.Dask(client)`; this process by default.
+        How shards are read: by `logs.engines.Processes(n)` or `logs.dask.Dask(client)`; by this process if None.
     checkpoint : path, optional
-        A folder for what is known of each shard: a run that was killed continues from there. At the end that is
-        removed, and nothing else.
+        A folder that keeps the sums of each shard, so that a run that was killed continues from there. These files are
+        removed at the end; others in the folder stay.
     check : {"boosting"}, optional
         Another opinion among the `comparisons`: boosted trees (see `evaluation.boosting`), for up to a minute.
         If they do not settle by then, their value is not a number.
+    progress : callable, optional
+        Gets a sentence at the beginning of every step of the work.
 
     See also `compare`: several policies, and their differences; `sensitivity`: what unrecorded causes could change in
     the answer; `improve`: a better policy, learnt and tested.

@@ -2,9 +2,9 @@
 
     first reading → a linear fit on some columns → value, influence, evidence
 
-`first_reading` takes the sums of all columns of φ. Each policy then takes its own walk (`_policy`). What only a single
-answer shows has a walk too (`_detail`: features that matter, other estimators, pictures). Walks go in step
-(`reading.together`): whatever all of them ask for next comes from one reading.
+`first_reading` takes the sums of all columns of φ. Each policy then takes a walk (`_policy`). If there is only one
+policy, another walk finds the details that only a single answer shows (`_detail`: features that matter, other
+estimators, pictures). Walks go in step (`reading.together`): whatever they ask for next comes from one reading.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ from sparsetd.logs.engines import thread_pools
 from sparsetd.storage.cache import Cache
 from sparsetd.system import Array
 
-MOST_SHOWN = 1_000  # actions whose shares are told
+MOST_SHOWN = 1_000  # actions: with more of them no shares are shown
 WIDE = 400  # columns; the products of wider logs gain from more than one thread
 
 
 @dataclass(frozen=True, eq=False)
 class Logged:
-    """The logged behaviour: its observed mean return, its value by the model, and what the two differ by."""
+    """The logged behaviour: its observed mean return, its value by the model, and the difference of the two."""
 
     observed: Value
     modelled: Value
@@ -93,10 +93,10 @@ def _logged(part: Part, fitted: LinearValue, tail: Array, facts: Facts) -> list[
 
 @dataclass(frozen=True, eq=False)
 class Detail:
-    """The details that `evaluate` shows of one policy, and `compare` of none.
+    """Details of one policy, which `evaluate` shows and `compare` does not.
 
-    `few` is the value on the features that matter alone (`alone` by name), `n_chosen` their number, `others` are other
-    estimates, and `shown` are more fields of an `Evaluation`.
+    `few` is the value on the features that matter alone, and `alone` the same as an estimate with a name. `n_chosen` is
+    the number of these features, `others` are other estimates, and `shown` are more fields of an `Evaluation`.
     """
 
     few: Value
@@ -108,7 +108,7 @@ class Detail:
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """One policy on a log: its value with the influence of every cluster, and what that rests on."""
+    """One policy on a log: its value with the influence of every cluster, and the evidence for it."""
 
     name: str
     words: str
@@ -177,7 +177,7 @@ class Judgement:
 
 
 def judge(source: Any, targets: Mapping[str, Any], settings: Settings) -> Judgement:
-    """Judge every target on the log; the details of the answer come where there is one target."""
+    """Judge every target on the log, with the details if there is only one target."""
     check_level(settings.level)
     with _open(source, targets, settings) as log:
         return _judgement(log, settings)
@@ -185,7 +185,7 @@ def judge(source: Any, targets: Mapping[str, Any], settings: Settings) -> Judgem
 
 @contextmanager
 def _open(source: Any, targets: Mapping[str, Any], settings: Settings) -> Iterator[Opened]:
-    """The log, opened. Until it is left BLAS has one thread: the products of a narrow log are too small for more."""
+    """Open the log. BLAS has one thread until the end: the products of a narrow log are too small for more."""
     with thread_pools().limit(limits=1, user_api="blas") as pools:
         log = open_log(source, targets, settings)
         if len(log.names) > WIDE:
@@ -214,7 +214,7 @@ def _judgement(log: Opened, settings: Settings) -> Judgement:
     logged, *found = together(first.basis.rows, _behavior(first), *walks, *details)
     if details:
         found = [replace(found[0], detail=found[1])]
-    # The strengths take long and are the same for all policies; `cache` finds them once, and only if one is asked.
+    # The strengths take long and are the same for all policies; `cache` finds them once, if any needs them.
     shared = suspected_in(log.log, log.behavior is not None), cache(partial(strengths_of, log.log))
     judged = [_with_evidence(first, logged, own, k, *shared) for k, own in enumerate(found)]
     if settings.checkpoint is not None:
@@ -223,7 +223,7 @@ def _judgement(log: Opened, settings: Settings) -> Judgement:
 
 
 def gains(source: Any, targets: Mapping[str, Any], settings: Settings) -> list[Value]:
-    """The difference of every target to the logged behaviour, with influences only: enough to rank many."""
+    """The difference of every target to the logged behaviour, without tests or details: enough to rank many."""
 
     def value(first: First, k: int) -> Walk[Value]:
         model = LinearValue.solve(first.basis.moments[k])
@@ -238,7 +238,7 @@ def gains(source: Any, targets: Mapping[str, Any], settings: Settings) -> list[V
 
 
 def _policy(first: First, k: int, chosen: Choice | None) -> Walk[Judged]:
-    """The walk of one policy: its fit, what every cluster does to it, what carries it, and tests of its features."""
+    """The walk of one policy: its fit, the influence of every cluster, its support, and tests of its features."""
     log, basis, facts, folds = first.log, first.basis, first.facts[k], first.basis.moments[k]
     model, names = LinearValue.solve(folds), log.names[basis.columns]
     # The columns by weight: those that were chosen, then the others, each by their share of the value's spread.
@@ -336,7 +336,7 @@ def _detail(first: First, chosen: Choice, kept: Array | None, others: list[Linea
 
 
 def _curved_features(columns: Sequence[Column], share: dict[int, float], chosen: Choice) -> list[Feature]:
-    """Where the value is curved: the columns that matter by importance or by selection, with their mean slopes."""
+    """The features of a curved value: the columns that matter by importance or by selection, with mean slopes."""
     found = [c for c in columns if c.matters or c.number in chosen.support]
     return [Feature(c.name, c.weight, c.interval, float("nan"), share.get(c.number), c.number) for c in found]
 
@@ -374,7 +374,7 @@ def _fit_in_words(first: First, chosen: Choice, curved: bool) -> str:
 
 
 def _kept(first: First, basis: Basis, chosen: Choice, omegas: dict[str, choice.Omegas]) -> Array:
-    """Selection frequency of every feature; `omegas` are those of all features where all of them compete."""
+    """Selection frequency of every feature; `omegas` has Ω of all features if all of them compete."""
     log, groups, settings = first.log, first.groups, first.settings
     settings.tell(f"choosing again on {settings.n_resamples} random halves of the log")
     d, formed, near = log.n_candidates, basis.groups, np.arange(log.n_candidates)
@@ -390,9 +390,9 @@ def _kept(first: First, basis: Basis, chosen: Choice, omegas: dict[str, choice.O
 
 
 def _acts(log: Transitions, target: Target) -> dict[str, Any] | None:
-    """The share of every action, as logged and as the target has it, in the rows that are at hand (the first shards).
+    """The share of every action in the rows at hand (the first shards), as logged and under the target.
 
-    None for the logged behaviour itself, and where actions are not few codes 0, 1, …
+    None for the logged behaviour itself, and unless the actions are a few codes 0, 1, …
     """
     behavior = target.form is None and not target.of_logged
     if behavior or log.action is None or not 0 < log.n_actions <= MOST_SHOWN or log.action.min() < 0:
@@ -445,10 +445,10 @@ def _with_evidence(
 
 
 def confounded(log: Opened, basis: Basis, k: int) -> Confounded | None:
-    """Rows of the sample on the basis of the value, for bounds under unrecorded causes.
+    """Rows of the sample, on the basis of the value, from which bounds under unrecorded causes are computed.
 
-    On the raw columns alone where an action has too few rows for all functions; None where the log has no behaviour
-    probabilities.
+    If an action has too few rows for all functions, the basis is the raw columns alone. The result is None if the log
+    has no behaviour probabilities.
     """
     if log.log.behavior_prob is None:
         return None
@@ -461,7 +461,7 @@ def confounded(log: Opened, basis: Basis, k: int) -> Confounded | None:
 
 
 def _robustness(first: First, logged: Logged, own: Judged, k: int, strengths: Callable[[], Any]) -> Robustness | None:
-    """Γ* of a policy's gain; None where the log has no behaviour probabilities, or nothing to explain away."""
+    """Γ* of a policy's gain; None if the log has no behaviour probabilities, or if there is nothing to explain."""
     if own.facts.on_policy:
         return None
     level = first.settings.level

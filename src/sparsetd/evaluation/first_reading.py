@@ -2,18 +2,18 @@
 
     log → features → sums by policy and group of episodes → a basis, with the ridge that held-out episodes choose
 
-`Basis.on(columns)` is a smaller basis, a slice of the same sums and a view of the same rows, so that to choose among
+`Basis.on(columns)` is a smaller basis, a slice of the same sums and a view of the same rows, so that choosing among
 nested bases costs no reading.
 
 How far an automatic basis is used for each policy follows from `selection.shrinkage` and these sums. **Which columns
-matter** is then a question about columns, not about functions: all functions that a column has a part in are left out,
-the rest is fitted again from the same sums, and the held-out error rises, or does not. As a share of what the whole
-basis explains,
+matter** is then a question about columns, not about functions: all functions that use the column are left out, the rest
+is fitted again from the same sums, and the held-out error rises or does not. As a share of what the whole basis
+explains,
 
     importance of j = (loss without j − loss) / (loss of a constant − loss)
 
 with the standard error of its mean over the folds. **How** a column matters is its shape: the value against the column,
-averaged over what the others are. Its band comes from leaving out groups of episodes.
+averaged over the other columns. Its band comes from leaving out groups of episodes.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Built:
     """The ridge λ of every policy, the losses it was chosen by, and the sums by group of the first policy.
 
     `scale` is the unit of every function; `ridges` hold the ridge of every column for every policy, or None where the
-    raw columns alone are used. `moves` say how far off the value of every policy may be since λ was chosen.
+    raw columns alone are used. `moves` say how far off the value of every policy may be because λ was chosen.
     """
 
     lams: tuple[float, ...]
@@ -114,8 +114,8 @@ def _ridge(lam: float, penalised: Array) -> Array:
 def _settled(moments: Moments, groups: shrinkage.Groups, penalised: Array) -> tuple[float, float]:
     """The λ with the shortest interval, from the one with the least loss upwards, and how far off its value may be.
 
-    That is the largest |v_λ − v| over the λ that may as well be chosen. On unseen episodes a weak ridge may do as well
-    as a strong one and yet leave the value open: one episode then moves it without bound.
+    That is the largest |v_λ − v| over the λ that might as well have been chosen. On unseen episodes a weak ridge may do
+    as well as a strong one and yet leave the value open: one episode then moves it without bound.
     """
     least, shares = shrunk(groups, penalised)
     near = [other for other, share in zip(LAMBDAS, shares, strict=True) if share >= PLAUSIBLE or other == least]
@@ -226,7 +226,7 @@ class Basis:
 
 @dataclass(frozen=True, eq=False)
 class First:
-    """The log and the results of its first reading: the basis, sums without features by policy, and the digests."""
+    """The log and the results of its first reading: the basis, the sums that need no features, and the digests."""
 
     log: Opened
     settings: Settings
@@ -272,7 +272,7 @@ def first_reading(log: Opened, settings: Settings, details: bool) -> First:
 def _in_final_units(
     log: Opened, own: list[Moments], behavior: Moments, tail: Array
 ) -> tuple[list[Moments], Moments, Array, Units]:
-    """The sums in units of the mean and the spread of all rows: often those that they were formed in."""
+    """The sums in units of the mean and the spread of all rows; often they were formed in these already."""
     old, new = log.units, own[0].units(log.units)
     if old.agree(new):
         return own, behavior, tail, old
@@ -295,8 +295,8 @@ def _shrunk(basis: Basis, n_raw: int, every: list[Moments], each: int) -> Basis:
 def _columns(log: Opened, settings: Settings) -> tuple[Part | Parts, Array, Choice | None, Units | None]:
     """The rows on the columns that the value is computed from.
 
-    Beyond what the rows afford, double selection chooses among the columns of a log in memory; `units` are then those
-    in which it chose.
+    If the rows do not afford all columns, double selection chooses among those of a log in memory; the units that are
+    returned are then those in which it chose.
     """
     rows, every, estimator = log.rows, np.arange(len(log.names)), settings.estimator
     formed = len(every) <= choice.affordable(len(log.log)) and not rows.is_sparse

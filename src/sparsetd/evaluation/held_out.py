@@ -1,7 +1,7 @@
 """The value function on episodes that it was not fitted on.
 
-Folds are whole episodes. From the held-out predictions follow the doubly robust rows, the comparison of predictions
-with returns, and the held-out Bellman error:
+Folds are whole episodes. The held-out predictions give the doubly robust rows, the comparison of predictions with
+returns, and the held-out Bellman error:
 
     g_k = mean over fold k of ρ δ φ,  with δ from the θ of the other folds        MSPBE = Σ_k g_kᵀ C⁻¹ g_k / K
 
@@ -10,10 +10,10 @@ value of each fold by its errors there, weighted by the implied weights w of the
 
     DR = (1/n) Σ_i [ v(s_{i,0}) + Σ_t w_{i,t} ρ_{i,t} (r_{i,t} + γ v(s_{i,t+1}) − v(s_{i,t})) ]
 
-In the episodes that it was fitted on, the correction of LSTD is zero: there DR *is* LSTD. On other episodes the
-correction therefore shows how far the fit does not carry over.
+On the episodes that LSTD was fitted to, the correction is zero: there DR *is* LSTD. On other episodes the correction
+therefore shows how far the fit fails to carry over.
 
-Even an exact value function has g_k ≠ 0 by chance. `noise` is what the same quantity would be then, trace(C⁻¹ Cov g_k),
+Even an exact value function has g_k ≠ 0 by chance. `noise` is the error that chance alone gives, trace(C⁻¹ Cov g_k),
 estimated from the spread over clusters: an error near it means that nothing is left to explain.
 """
 
@@ -62,7 +62,7 @@ def without_each(folds: Moments) -> list[LinearValue]:
 
 
 def held_out(part: Part, fold: Array, others: Sequence[LinearValue]) -> HeldOut:
-    """The predictions of every row; `others` are the fits without each fold, `fold` has that of every episode."""
+    """The predictions of every row; `others` are the fits without each fold, `fold` is that of every episode."""
     thetas = np.stack([model.theta for model in others], axis=1)
     return HeldOut(*(_of_fold(part, fold, rows @ thetas) for rows in (part.states, part.changes)))
 
@@ -93,8 +93,10 @@ def held_out_sums(
     begin: Array,
     centre: float,
 ) -> Several:
-    """The sums behind the Bellman error (of the predictions and of a constant value), those of the groups of
-    predictions that begin at `begin`, the clusters' terms of DR less `centre`, and Σ|wρ| and Σ(wρ)².
+    """Four sums: for the Bellman error, for the groups of predictions, for DR, and for its effective episodes.
+
+    The first are those of the predictions and of a constant value. The groups begin at the predictions `begin`. The
+    third are the terms of DR of every cluster, less `centre`, and the last Σ|wρ| and Σ(wρ)².
     """
     held, e, ratio, reward = held_out(part, fold, others), part.episodes, part.batch.ratio, part.batch.reward
     errors = (ratio * (reward - held.change), ratio * (reward - (1 - part.batch.discount) * constant))
@@ -175,9 +177,7 @@ def grouped(episodes: Episodes, held: HeldOut, begin: Array, centre: float) -> A
 
 
 def agreement(sums: Array, centre: float, level: float) -> list[dict[str, object]]:
-    """Groups of states by held-out prediction against the corrected return that followed; intervals are
-    clustered.
-    """
+    """Compare held-out predictions with the corrected returns that followed, by group; intervals are clustered."""
     out: list[dict[str, object]] = []
     reach = norm.ppf(0.5 + level / 2)
     for n, value, returns, squares, crossed, lengths in sums.T:

@@ -57,17 +57,17 @@ class Improvement(Decision, Split):
         seen, the test has no caution of severity "red", the episodes that taught it spoke for it as well, and more
         than a slight unrecorded cause would be needed to explain it away.
     difference : Estimate
-        The median over the splits, of which there is an odd number.
+        The median over the splits, whose number is odd.
     interval : tuple of float
-        The medians of the ends over the splits.
+        The medians of the lower and of the upper ends over the splits.
     policy : ScorePolicy
-        What was tested, recommended or not.
+        The policy that was tested, recommended or not.
     evaluation : Evaluation
         The test.
     where : tuple of Place
-        Where it differs from what was done in those episodes, for whom, and what that is worth.
+        Where the policy differs from what was done in the test episodes, for whom, and what that is worth.
     candidates : tuple of (Recipe, Estimate)
-        What was tried on the first part, with the inner differences, the best first.
+        The candidates of the first part with their differences to what was done, the best first.
     splits : tuple of Split
         All splits; the attributes above are those of the one with the median difference.
 
@@ -198,13 +198,13 @@ def improve(
         The log, in whole episodes, with integer actions; of a log in shards all rows are read into memory. Missing
         behaviour probabilities are estimated.
     level : float
-        Of the interval of the difference; the policy is recommended if its lower end is above 0.
+        Level of the interval of the difference; a policy is recommended only if its lower end is above 0.
     learn : float
         Share of the episodes to learn and choose from.
     n_resamples : int
         Number of random splits, an odd one; their median decides.
     random_state : int
-        Of the splits.
+        Seed of the splits.
     gamma, features, classifier, n_folds, cluster, engine, checkpoint
         As in `evaluate`, for the test.
 
@@ -249,7 +249,7 @@ def _split(log: Transitions, groups: Array, learn: float, settings: Settings, sa
     settings.tell(f"learning the chosen policy ({ranked[0][0]}) on {int((later == 0).sum())} episodes")
     policy = candidates(log[first], settings.gamma, n_actions, ranked[0][0])[ranked[0][0]]
     settings.tell(f"testing it once on {int((later == 1).sum())} other episodes")
-    asked = replace(policy, learnt_from=policy.learnt_from[:0])  # the test episodes were set aside; no need to look
+    asked = replace(policy, learnt_from=policy.learnt_from[:0])  # the test episodes were set aside; no check is needed
     tested = replace(settings, cluster=None if settings.cluster is None else groups[later == 1])
     found = judge(log[test], {"the proposed policy": asked}, tested)
     (where,) = places(found, None, thirds_of(found.log.log)).values()

@@ -4,9 +4,9 @@
 
     θ = A⁻¹ b        v = cᵀθ / n        (c the sum of the n first states)
 
-φ ends with a constant 1. Sums of two parts add up to the sums of both, and every group of episodes (a fold) has sums of
-its own, so that what a fit without a group needs is a subtraction away. Policies share C and c, so these are summed
-once (`PolicySums`), and A and b for each policy.
+φ ends with a constant 1. Sums of two parts add up to the sums of both. Every group of episodes (a fold) has its sums,
+so that a fit without a group needs only a subtraction. Policies share C and c, so these are summed once (`PolicySums`),
+and A and b for each policy.
 
 **Leaving a cluster out** (an episode, unless `cluster` says more). With E, F, δ the rows ρφ, φ − γφ' and r − Fθ of
 cluster i, which has mᵢ of the n episodes, Woodbury's identity gives
@@ -14,7 +14,7 @@ cluster i, which has mᵢ of the n episodes, Woodbury's identity gives
     θ₋ᵢ = θ − A⁻¹Eᵀ (I − F A⁻¹Eᵀ)⁻¹ δ        v₋ᵢ = (c − cᵢ)ᵀ θ₋ᵢ / (n − mᵢ)
 
 exactly, from small matrices. (N − 1)(v − v₋ᵢ) is the influence of cluster i of N: its spread is the jackknife's
-standard error, which, unlike the sandwich, sees an episode that the fit would be lost without.
+standard error. Unlike the sandwich it notices an episode without which the fit would fail.
 
 **Implied weights.** v = Σ_t ω_t ρ_t r_t with ω_t = cᵀA⁻¹φ_t / n: the value is a weighted sum of the logged rewards
 (linear marginalised importance sampling). The weights tell how many rows and episodes the value rests on. A negative
@@ -47,10 +47,10 @@ from sparsetd.system import Array
 LOST = 1e-4  # cᵀθ counts as undetermined if more than this share of c lies outside the row space of A
 DEPENDENT = 1e-10  # a column is redundant if the columns before it explain all except this share
 TOLERANCE = 1e-6  # relative difference between two ways to an answer that may be rounding
-MIXED = 1e-13  # a ratio is a mixture of others if it differs from one by no more than this share of its largest
+MIXED = 1e-13  # a ratio is a mixture of others if it differs from the mixture by at most this share of its largest
 MOST_MIXED = 10.0  # sizes of the shares of a mixture: with larger ones their sum would be rounding
-FEW_LENGTHS = 6  # different lengths up to which clusters are taken as long as they are
-TOGETHER = 2**23  # numbers in the small matrices of the clusters that are left out at one time: 64 MB
+FEW_LENGTHS = 6  # with more different lengths than this, clusters are filled up to a few lengths
+TOGETHER = 2**23  # numbers in the matrices of the clusters that are left out in one step: 64 MB
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +90,7 @@ class PolicySums:
             states, changes, reward, of_row = states[order], changes[order], reward[order], of_row[order]
             ratios = [ratio[order] for ratio in ratios]
         for k, rows in runs_of(of_row, n_groups):
-            total.C[k] += states[rows].T @ states[rows]  # of one array: BLAS forms half of it
+            total.C[k] += states[rows].T @ states[rows]  # one array: BLAS forms half of it
             total.start[k] += first[group == k].sum(axis=0)
         for system, ratio in zip(total.systems, ratios, strict=True):
             plain = bool((ratio == 1.0).all())
@@ -171,7 +171,7 @@ def sums_of(rows: Part | Parts, group: Array | None = None, n: int = 1, policy: 
 
 @dataclass(frozen=True, eq=False)
 class LinearValue:
-    """θ on the columns of a part (the constant last), with A⁻¹; columns not `kept` are redundant: zeros in both."""
+    """θ on the columns of a part (the constant last), with A⁻¹; both are 0 for redundant columns (not `kept`)."""
 
     theta: Array
     A: Array
@@ -194,7 +194,7 @@ class LinearValue:
         return cls(inverse @ total.b[0], total.A[0], inverse, total.start[0], *counts, n_rows, scale, kept)
 
     def again(self, A: Array, b: Array) -> LinearValue:
-        """The fit of other systems to the same rows: which columns are redundant is known."""
+        """The fit of another system of the same rows, whose redundant columns are known."""
         inverse = _inverse(A, self.kept, self.scale, self.n_rows)
         return replace(self, theta=inverse @ b, A=A, inverse=inverse)
 
@@ -228,7 +228,7 @@ class LinearValue:
         return (self.n_clusters - 1) * (self.value - lean @ self.theta + self._correction(part, lean))
 
     def scores(self, part: Part, error: Array) -> Array:
-        """The linear part of the influence of every cluster, from δ of every row: what the sandwich is made of."""
+        """The linear part of the influence of every cluster, from δ of every row: the sandwich is made of these."""
         e, n = part.episodes, self.n_clusters
         first = e.by_cluster(part.states[e.first] @ self.theta - self.value) / self.n_episodes
         return n * (first + e.rows_by_cluster(part.batch.ratio * error * self.weights(part)))
@@ -355,7 +355,7 @@ def _independent(C: Array) -> Array:
 def _solved(matrices: Array, right: Array) -> Array:
     """The solutions of many small systems, and the shortest one of a system that is singular.
 
-    A system is singular if the episode that was left out alone saw something, which then nothing determines.
+    A system is singular if only the episode that was left out saw something: the others do not determine it.
     """
     with np.errstate(all="ignore"):
         try:

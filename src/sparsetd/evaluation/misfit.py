@@ -1,21 +1,21 @@
-"""Can these features represent the value? Three tests that need no truth, only the log.
+"""Can these features represent the value? Three tests that need only the log, not the truth.
 
 At the true value function ρ_t δ_t has mean 0 given everything before it, so it is uncorrelated with
 
     shape     products of features: what a linear function leaves out
     memory    features, rewards and TD errors of earlier rows: what a state that was not recorded leaves behind
 
-With z such a column, s_i = Σ_{t∈i} ρδz, and the part of it that comes from estimating θ taken off,
+Let z be one of these columns, and s_i = Σ_{t∈i} ρδz its sum over cluster i. Without the part of s_i that comes from
+estimating θ, the statistic
 
     t_z = Σ_i s̃_i / √Σ_i s̃_i²        s̃_i = s_i − (Σρ z(φ − γφ')ᵀ) A⁻¹ Σ_{t∈i} ρδφ
 
-is nearly Student's, and the largest |t| of m columns is held against Bonferroni's bound. Products that stand out are
-added to the features: `change` says what that does to the value, and memory is tested beside them. Memory alone is no
-harm: features of the wrong shape leave it behind too, and patients may differ in what was not recorded while the
-actions do not follow it. So `drift` says what adding it to the features does to the value.
+nearly follows Student's law, and the largest |t| of m columns is compared with Bonferroni's bound. Products that stand
+out are added to the features: `change` says what that does to the value, and memory is tested beside them. Memory alone
+does no harm: features of the wrong shape leave it behind too, and patients may differ in something unrecorded that the
+actions do not follow. So `drift` says what adding it to the features does to the value.
 
-The third test is the log's own: the same features fitted to the logged behaviour must give the mean return that was
-observed.
+The third test uses the logged behaviour: the same features, fitted to it, must give the mean return that was observed.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ Errors = Callable[[], Array]  # the TD errors of the rows, for columns that need
 
 TOP = 8  # features that enter products and memory
 MAX_ADDED = 8  # products that are added where the test fires
-SURE = 0.005  # p-value from which the features count as insufficient
-CERTAIN = 0.01  # p-value from which the log counts as one of an unobserved state
-MATTERS = 0.5  # change of the value, in standard errors of it, from which that counts
+SURE = 0.005  # below this p-value the features count as insufficient
+CERTAIN = 0.01  # below this p-value the state counts as not fully observed
+MATTERS = 0.5  # a change of the value counts if it is larger than this many of its standard errors
 WIDER = 1.0  # the same where the basis was chosen on the same log, so that the interval is wider
-UNSTABLE = 2.0  # standard error of the change, in those of the value, from which nothing speaks for "no change"
+UNSTABLE = 2.0  # a change is unknown if its standard error is this many times that of the value
 FADING = 0.8  # the running mean of earlier rows keeps this share of itself at every step
 ROUNDING = 1e-12  # a TD error or a spread smaller than this share of its terms counts as 0
 REDUNDANT = 1e-8  # the features explain a column if no more than this share of its squares is left
@@ -52,8 +52,10 @@ REDUNDANT = 1e-8  # the features explain a column if no more than this share of 
 
 @dataclass(frozen=True)
 class Misfit:
-    """p-values (Bonferroni) of shape and of memory (of features; of rewards and errors), the products and the memory
-    that stood out, and what adding the products, and then rewards and errors, does to the value.
+    """The results of the tests: Bonferroni's p-values, the columns that stood out, and what adding them does.
+
+    `memory` is the p-value of earlier features, `outcomes` that of earlier rewards and errors. Adding the products
+    (`columns`) moves the value by `change`; adding the memory (`remembered`) then moves it by `drift`.
     """
 
     shape: float = 1.0
@@ -66,15 +68,15 @@ class Misfit:
 
 
 def bar(own: Estimate) -> float:
-    """The change of the value from which it is large."""
+    """How large a change of the value must be to count."""
     return own.standard_error * (MATTERS if own.share == 1.0 else WIDER)
 
 
 def matters(change: Estimate, own: Estimate) -> bool:
     """Return whether a change of the value counts: it is large beside the value's standard error, and not chance.
 
-    An undetermined wider fit knows the change so badly that it would always pass for chance. That is no comfort, so a
-    change also counts if its standard error is more than twice the value's own.
+    An undetermined wider fit has so large an error that any change would pass for chance. That is no comfort, so a
+    change also counts if its standard error is more than twice that of the value.
     """
     beyond = abs(change.value) > max(bar(own), 2 * change.standard_error)
     return beyond or change.standard_error > UNSTABLE * own.standard_error
@@ -138,7 +140,7 @@ def misfit(fit: Fit, extra: ExtraSums, names: Array, order: Array) -> Walk[Misfi
 
 
 def _with_columns(fit: Fit, extra: ExtraSums, columns: Columns, top: Array, added: Array) -> Walk[tuple[Fit, Any]]:
-    """The fit with some of the products, or of the memory, beside its columns; and the sums of memory beside these."""
+    """Fit again with some of the products, or of the memory, added. With products, also return the sums of memory."""
     moments, views = extra.beside(fit.moments, added), (*fit.views, (_widened, (columns, top, added, fit.model)))
     ridge = None if fit.ridge is None else np.append(np.zeros(len(added)), fit.ridge)
     wider = replace(fit, model=LinearValue.solve(moments), moments=moments, views=views, ridge=ridge)
@@ -168,8 +170,9 @@ def products(part: Part, top: Array, _: Errors, some: Array | slice = slice(None
 
 
 def memory(part: Part, top: Array, errors: Errors, some: Array | slice = slice(None)) -> tuple[Array, Array]:
-    """The columns, the reward and the TD error in the row before, and their fading mean over all rows before; 0 where
-    an episode begins. For s and for s'.
+    """The columns, the reward and the TD error in the row before, and their fading mean over all rows before.
+
+    The first result is for s, where it is 0 in the first row of an episode; the second is for s'.
     """
     now = np.column_stack([part.batch.phi[:, top], part.batch.reward, errors()])
     before = np.vstack([np.zeros((1, now.shape[1])), now[:-1]])

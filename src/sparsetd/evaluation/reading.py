@@ -1,16 +1,16 @@
-"""A log is opened once, in memory or in shards, for any number of policies; sums over its episodes are asked of it.
+"""A log is opened once, in memory or in shards, for any number of policies, and then asked for sums over episodes.
 
     Σ f(piece, *along, *args)        over pieces of whole clusters that fit into the processor's cache
 
-All that is asked together comes from one reading, as a record with a name for each sum. A log in memory is one `Part`:
-whole episodes with φ and φ' of their rows. `Parts` reads the shards again for every question, and has the same
+All sums that are asked for together come from one reading, as a record with a name for each. A log in memory is one
+`Part`: whole episodes with φ and φ' of their rows. `Parts` reads the shards again for every question, and has the same
 interface. Policies differ in the ratios ρ = π/μ and in nothing else, so `under(k)` is the same part with the ratios of
 the k-th policy; without it the ratios are those of the logged behaviour, 1. `together` runs the walks of several
 policies in step: what all of them ask next comes from one reading.
 
-What is summed needs the rows in common units, as [φ 1], [φ' 1] and [φ 1] − γ[φ' 1]. These are made piece by piece, so
-that a piece stays near the processor. The functions of an automatic basis are made with the piece too, so that memory
-does not follow the number of rows.
+The sums need the rows in common units, as [φ 1], [φ' 1] and [φ 1] − γ[φ' 1]. These are made piece by piece, so that a
+piece stays near the processor. The functions of an automatic basis are made with the piece too, so that memory does not
+follow the number of rows.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from sparsetd.system import Array, Batch
 
 MAX_COLUMNS = 5_000
 BLOCK = 2**18  # numbers of φ in a piece: the piece, 2 MB, and its products stay in the processor's cache
-MANY = 8  # pieces of a log that is made once and kept, not anew for every reading
+MANY = 8  # the pieces of a log with fewer than this are made once and kept, not anew for every reading
 LEAST = 2_048  # rows of a piece, however many columns: adding up sums must stay cheaper than forming them
-TINY = 1e-100  # the spread of a column below which its squares are lost
-NEARLY_FLAT = 1e-6  # the spread of a column below this share of its mean: its mean would be rounding
-LEAST_SPREAD = 1e-290  # below it, 1 by the spread is not a number
-MOST_REWARD = 1e70  # the size of rewards: their fourth powers, and those of 1 by it, are still numbers
+TINY = 1e-100  # below this spread the squares of a column are lost
+NEARLY_FLAT = 1e-6  # a column counts as constant if its spread is below this share of its mean
+LEAST_SPREAD = 1e-290  # below this spread, 1 / spread is not a number
+MOST_REWARD = 1e70  # the largest reward, and 1 / the smallest: their fourth powers are still numbers
 MOST_RATIO = 1e50
 SAMPLE = 50_000  # first rows of a sharded log: features are fitted to them, and everything except sums uses them
 
@@ -97,8 +97,8 @@ class Settings:
 class Part:
     """Whole episodes with columns φ, φ' (the constant is not among them); `units` are those of its pieces.
 
-    `ratios` has a row for every policy. `beside` are functions of the columns, which pieces have beside them: for all
-    rows at once they would take more memory than the log. `made` are [φ 1] and [φ 1] − γ[φ' 1], once they exist.
+    `ratios` has a row for every policy. `beside` are functions of the columns, which only pieces have: for all rows at
+    once they would take more memory than the log. `made` are [φ 1] and [φ 1] − γ[φ' 1], once they exist.
     """
 
     batch: Batch
@@ -257,11 +257,11 @@ def pilot_units(features: Any, phi: Array) -> Units:
 
 
 class Ask(NamedTuple):
-    """Σ f(piece, *along, *args). Results only need a `+`; arrays in a list are joined.
+    """The question Σ f(piece, *along, *args). Results only need a `+`; arrays in a list are joined.
 
     The arrays of `along` have an entry for every episode of the log, and a piece gets the entries of its own episodes.
     `views` are applied to the piece first. A function that adds to a sum in place gets it as `into`; one that needs no
-    features may have the `whole` part at once.
+    features may get the `whole` part at once.
     """
 
     f: Callable[..., Any]
@@ -416,9 +416,9 @@ def together(rows: Part | Parts, *walks: Walk[Any]) -> list[Any]:
 class Opened:
     """The rows with φ in preliminary units, the columns' names, and a hash of every episode's cluster.
 
-    `log` is a sample (the first shards, where there are several; otherwise everything) with behaviour probabilities,
-    and `sample` its rows. `blocks` says how one long record was cut. `spans` numbers the cluster of every run of
-    episodes, if a cluster lies in several shards. `built` is the automatic basis, if there is one.
+    `log` is a sample (the first shards if there are several, otherwise everything) with behaviour probabilities, and
+    `sample` its rows. `blocks` says how one long record was cut. `spans` numbers the cluster of every run of episodes,
+    if a cluster lies in several shards. `built` is the automatic basis, if there is one.
     """
 
     rows: Part | Parts
@@ -501,7 +501,7 @@ def open_log(source: Any, targets: Mapping[str, Any], settings: Settings) -> Ope
 
 
 def _fitted(log: Transitions, features: Any, gamma: float) -> Any:
-    """The features, fitted to the log; "auto" is the basis that is built of its columns."""
+    """The features, fitted to the log; "auto" is the basis that is built from its columns."""
     if not isinstance(features, str):
         return fit_features(log, features)
     if features != "auto":
@@ -529,7 +529,7 @@ def _read(source: Any, targets: Mapping[str, Any]) -> tuple[tuple[Shard, ...], d
     for (name, target), (form, own) in zip(targets.items(), roles, strict=True):
         column = own.get("target_prob")
         if column is not None and column != named[0] and len(parts) > 1:
-            raise ValueError(f"policy {name!r}: a log in shards has one column of probabilities: ask in two goes.")
+            raise ValueError(f"policy {name!r}: a log in shards has one column of probabilities: ask one by one.")
         one = column is not None and len(targets) > 1 and len(parts) == 1
         forms[name] = taken(np.asarray(shards(source, **own)[0].read().target_prob), target) if one else form
     return parts, forms
@@ -538,7 +538,7 @@ def _read(source: Any, targets: Mapping[str, Any]) -> tuple[tuple[Shard, ...], d
 def _posed(
     log: Transitions, targets: Mapping[str, Any], classifier: Any
 ) -> tuple[tuple[Target, ...], BehaviorPolicy | None]:
-    """The targets, and the behaviour if it had to be estimated, which is done once."""
+    """The targets, and the behaviour if it had to be estimated; that is done once for all targets."""
     asked: list[Target] = []
     behavior: BehaviorPolicy | None = None
     for name, form in targets.items():
@@ -556,7 +556,7 @@ def _posed(
 
 
 def sample(parts: Sequence[Shard], sparse: bool = False) -> Transitions:
-    """The log, if it is one part; otherwise the first parts, until there are rows enough."""
+    """The log, if it is one part; otherwise the first parts, until there are enough rows."""
     read, n = [], 0
     for part in parts:
         read.append(part.read(sparse))

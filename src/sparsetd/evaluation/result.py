@@ -25,8 +25,8 @@ from sparsetd.evaluation.support import Overlap, Support
 from sparsetd.selection import Summary
 from sparsetd.storage.atomic import replace_file
 
-MOST_ACTIONS = 5  # actions whose shares are told in words
-# Keys of `to_dict` that differ from the name of the attribute, and attributes that are told by several keys.
+MOST_ACTIONS = 5  # actions whose shares a sentence names
+# Keys of `to_dict` that differ from the name of the attribute, and attributes that become several keys.
 RENAMED = {
     "behavior": "behavior_value",
     "observed": "observed_return",
@@ -66,7 +66,7 @@ class Decision:
         return str(self._document().text())
 
     def save_report(self, path: str | os.PathLike[str], **settings: Any) -> None:
-        """Write the page: one HTML file without anything beside it; `settings` stand at its end."""
+        """Write the page as one HTML file that needs no other; `settings` stand at its end."""
         replace_file(path, self.page(**settings))
 
     def page(self, *, unit: str | None = None, **settings: Any) -> str:

@@ -1,4 +1,4 @@
-"""A policy that can be read: two small tables of scores and one rule; and the ones that are learnt from a log.
+"""A policy that a person can read: two small tables of scores and one rule, learnt from a log.
 
     z = (s − center)/scale      habit_a = h_aᵀ[z 1]      merit_a = m_aᵀ[z 1]      μ̂ = softmax(habit)
 
@@ -11,8 +11,8 @@ rounded when the policy is made: what is printed is what was tested.
 
     μ̂ = multinomial logistic regression of the actions      Q = LSTD-Q of μ̂, or of the policy greedy in the last Q
 
-Candidates are learnt from one part of a log. Few columns may do as well as all: the second kind of table rests on those
-over which the merits vary most.
+Candidates are learnt from one part of a log. Few columns may do as well as all, so half of the candidates use only the
+columns over which the merits vary most.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class ScorePolicy:
 
     `names` are all observed columns, `columns` the numbers of the k that are used; the last column of a table is its
     constant, and `learnt_from` the fingerprints of the episodes that taught it (`logs.partition`). `actions` are the
-    names of the actions where the log has them: another log may number them otherwise.
+    names of the actions where the log has them: another log may number them in another order.
 
     Examples
     --------

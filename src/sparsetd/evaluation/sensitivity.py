@@ -53,7 +53,7 @@ class Bound:
         )
 
     def is_cut(self, level: float) -> bool:
-        """Whether an end is what the rewards allow, so that chance and the cause alone would lead further."""
+        """Whether an end is what the rewards allow, so that chance and the cause alone would go further."""
         return bool(np.equal((self.interval(level), self.difference(level)), self.possible).any())
 
 
@@ -124,7 +124,7 @@ class Sensitivity(Decision):
         return {"level": self.level, "bounds": rows, **told, "evaluation": self.evaluation.to_dict()}
 
     def _document(self, **more: Any) -> Any:
-        """The document is that of the evaluation, with the bounds in it."""
+        """The document of the evaluation, with the bounds in it."""
         return self.evaluation._document(**more, confounding=self.to_dict())
 
     def sentence(self) -> str:
@@ -173,7 +173,7 @@ def sensitivity(
     target : optional
         The policy, in any form that `evaluate` takes.
     confounding : sequence of float
-        The values of Γ, each at least 1. Γ = 1 (nothing hidden) is always among the answers.
+        The values of Γ, each at least 1. Γ = 1 (nothing hidden) is always added.
     kind : {"every", "first", "persistent"}
         Whether the cause is new at every decision, touches the first one alone, or lasts.
     gamma, features, classifier, level, n_folds, cluster, engine, checkpoint
@@ -207,7 +207,7 @@ def sensitivity(
     own = found.policies[0]
     rows = None if own.facts.as_logged else confounded(found.log, found.first.basis, 0)
     if rows is None and not own.facts.as_logged:
-        raise ValueError("Confounding changes the behaviour's probabilities: log `behavior_prob`, or actions.")
+        raise ValueError("Bounds need the behaviour's probabilities: log `behavior_prob` or the actions.")
     bounds: list[Bound] = []
     limits = own.facts.possible()
     done = found.logged.value.estimate().interval(level)
@@ -218,7 +218,7 @@ def sensitivity(
             gain = end.less(found.logged.value)  # no confounding touches what the log earned
             ends.append((end.estimate("bound"), gain.estimate("bound")))
         low, high = ends
-        if bounds:  # bounds must widen with Γ; where a rough fit made an end narrower, the one before it is kept
+        if bounds:  # bounds must widen with Γ; if a rough fit made an end narrower, the one before it is kept
             before = bounds[-1]
             low = low if low[0].value < before.low.value else (before.low, before.difference_low)
             high = high if high[0].value > before.high.value else (before.high, before.difference_high)

@@ -2,11 +2,11 @@
 
     v_π − v_κ = Σ_t ω_t ρ_t (r_t + γV_κ(s'_t) − V_κ(s_t))      ω the implied weights of π (see `linear`)
 
-is exact for the two fits of linear values on the same rows: the performance difference. So every row has a share in the
-difference, and shares add up over any groups of rows. How much the policies differ in a group is the mean of
-(ρ_κ − ρ_π)₊, the total variation between them, seen from the logged actions. Beside the logged behaviour, ρ_κ = 1, it
-is at most 1 on any log; |ρ_π − ρ_κ|/2 has the same mean, but a single large ratio takes it far beyond. In a log of
-several shards only the first rows are looked at.
+is exact for two linear fits to the same rows (the performance difference). So every row has a share in the difference,
+and shares add up over any groups of rows. How much the policies differ in a group is the mean of (ρ_κ − ρ_π)₊, the
+total variation between them, seen from the logged actions. Beside the logged behaviour, ρ_κ = 1, it is at most 1 on any
+log; |ρ_π − ρ_κ|/2 has the same mean, but a single large ratio takes it far beyond. In a log of several shards only the
+first rows are looked at.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def groups_of(log: Opened, by: Any, cluster: Any = None) -> dict[str, Array]:
     """For each label, a mask of the episodes that begin with it."""
     known = ("group", *(log.log.names or ()))
     if isinstance(log.rows, Parts):
-        column = {"group": by} if isinstance(by, str) and by not in known else {}  # one that is read for this
+        column = {"group": by} if isinstance(by, str) and by not in known else {}  # a column that is read only for this
         read = (replace(shard, columns={**shard.columns, **column}).read() for shard in log.rows.shards)
         parts = [part if cluster is None else arranged(part, cluster)[0] for part in read]
         found = [_labels(part, {by: part.group} if column else by) for part in parts]
@@ -163,7 +163,7 @@ def thirds_of(log: Transitions) -> list[dict[str, Array]]:
 def places(found: Judgement, other: Judged | None, columns: Sequence[dict[str, Array]]) -> dict[str, tuple[Place, ...]]:
     """The difference of every policy to the `other` one, or to the logged behaviour, from one reading.
 
-    It is told by logged action, and by thirds of the `columns` (see `thirds_of`) by which the acts differ most.
+    The groups are the logged actions, and thirds of those `columns` (see `thirds_of`) over which acts differ most.
     """
     basis, sample = found.first.basis, found.first.basis.at_hand
     against = LinearValue.solve(basis.behavior) if other is None else other.model

@@ -1,10 +1,10 @@
-"""Can this log answer the question? How its rows count for the target, and how many of them carry the answer.
+"""Can this log answer the question? How much its rows count for the target, and how many rows carry the answer.
 
     coverage = E_μ[ρ] = E_s Σ_{a: μ(a|s) > 0} π(a|s)
 
 The mean ratio is the share of the target's actions that the behaviour ever takes: 1 where every action of the target
 can be found in the log, .87 where the target does something never tried in 13 % of its choices. No estimator can see
-those. It cannot exceed 1; a larger mean shows wrong ratios.
+those. The mean cannot exceed 1; a larger mean shows wrong ratios.
 
     effective rows       (Σ|ωρ|)² / Σ(ωρ)²           effective episodes: the same of Σ_{t∈i} |ωρ|
     negative share       Σ|min(ω, 0)|ρ / Σ|ω|ρ       weight that no policy can have: extrapolation
@@ -46,9 +46,9 @@ class Overlap:
     """How well the log covers the target policy.
 
     `ess` counts episodes and `ess_rows` transitions, after weighting; `coverage` is the target's mass on logged actions
-    with its standard error, `mean_ratio` the same before it is held to at most 1; `zero_share` is the share of rows
+    with its standard error, `mean_ratio` the same before it is cut to at most 1; `zero_share` is the share of rows
     whose action the target never takes. `mean_weight` is the mean weight of a whole episode: it estimates 1, and is far
-    from it where importance sampling has lost track.
+    from it where importance sampling fails.
     """
 
     ess: float
@@ -163,7 +163,7 @@ def sampling_influences(part: Part, facts: Facts, ages: Weighed) -> list[Array]:
 
 
 def _moved(episodes: Episodes, log_weight: Array, values: Array, sums: Weighed, t: int) -> Array:
-    """m − m₋ᵢ of every cluster; m₋ᵢ is 0 where the cluster has all the weight, since nothing is known without it."""
+    """m − m₋ᵢ of every cluster; m₋ᵢ is 0 if the cluster has all the weight: nothing is known without it."""
     if sums.total[t] == 0:
         return np.zeros(episodes.n_clusters)
     w, mean = np.exp(log_weight - sums.top[t]), sums.moment[t] / sums.total[t]

@@ -2,7 +2,7 @@
 
     None                   what the log says: its ratios, or target_prob / behavior_prob
     "behavior"             the policy that was logged: every ratio is 1
-    "B if lactate > 2"     a rule in words, as was done elsewhere (see `logs.rules`); "B" alone is always B
+    "B if lactate > 2"     a rule in words; other decisions stay as they were (see `logs.rules`); "B" alone is always B
     "target_prob"          a column of the log with the target's probability of the logged action
     "module:function", "policy.sparsetd", "greedy:model.sparsetd"
                            code or a file, as on the command line
@@ -12,11 +12,11 @@
                            and 1 are the probabilities of the logged actions
     a fitted model         of action values (`ValueFunction` fitted for a policy): greedy with respect to it
 
-Whatever the form, π(·|s) = table(s) + rest(s) μ(·|s), where the rest is done as was done. Therefore
+Whatever the form, π(·|s) = table(s) + rest(s) μ(·|s): a share rest(s) of the decisions stays as it was. Therefore
 
     π(a|s) / μ(a|s) = table(s, a) / μ(a|s) + rest(s),
 
-which is exactly 1 where the rest is all. Where the log has no behaviour probabilities they are estimated (`behavior`).
+which is exactly 1 where rest(s) is 1. Where the log has no behaviour probabilities they are estimated (`behavior`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from sparsetd.logs.schema import folded, listed, nearest
 from sparsetd.system import Array
 
 BEHAVIOR = "the logged behaviour itself"
-FUNCTION = re.compile(r"[\w.]*:\w+")  # a function in a module of the user's
+FUNCTION = re.compile(r"[\w.]*:\w+")  # a function in a module that the user wrote
 OTHERS_NONE: dict[str, Any] = {"ratio": None, "target_prob": None}  # these columns belong to another target
 
 
@@ -166,7 +166,7 @@ def pose(log: Transitions, target: Any = None, *, classifier: Any = None) -> Que
 
 
 def probabilities(asked: Target, log: Transitions, behavior: BehaviorPolicy | None) -> tuple[Array, Array]:
-    """π(·|s) and π(·|s') of every row, of a target that is a function; where it does as was done, the behaviour's."""
+    """π(·|s) and π(·|s') of every row, of a target that is a function; the rest follows the behaviour."""
     both = []
     for rows in (log.observation, successors(log)):
         found = asked.shares(log, rows)
@@ -183,7 +183,7 @@ def probabilities(asked: Target, log: Transitions, behavior: BehaviorPolicy | No
 def reading(form: Any, source: Any) -> tuple[Any, dict[str, Any]]:
     """The target of a source that is not read yet, and the roles in which `read` must take its columns.
 
-    A text that names no action, file or function, and is no rule, names a column.
+    A text that is no rule and names no action, file or function names a column.
     """
     if isinstance(source, (Transitions, Sequence)) and not isinstance(source, str):  # it is read already
         return form, {}
@@ -224,14 +224,14 @@ def _in_words(text: str, log: Transitions) -> Target:
 
 
 def _by_name(form: Any, log: Transitions) -> Any:
-    """A frame of probabilities has its columns put in the order of the actions; anything else stays as it is."""
+    """Put the columns of a frame of probabilities in the order of the actions; return anything else unchanged."""
     columns = getattr(form, "columns", None)
     if columns is None:
         return form
     names, actions = list(map(str, columns)), log.action_names
     codes = list(map(str, range(log.n_actions)))
     if actions is None and sorted(names) != sorted(codes):
-        return form  # its columns have names of their own
+        return form  # its columns are not named after the actions
     known = codes if actions is None else actions
     if sorted(names) != sorted(known):
         raise ValueError(f"`target` has the columns {listed(names)}; the actions are {listed(known)}: name them alike.")
@@ -280,9 +280,9 @@ def named_policy(text: str) -> Any:
 
 
 class Imported:
-    """The function that module:function names, looked up as Python would from the folder; its failures are named.
+    """The function that module:function names, imported as Python would from the folder; errors name the policy.
 
-    It travels to other processes by its name: only such a name may make them look for code in the folder.
+    Other processes get it by its name: only a name of this form may make them look for code in the folder.
     """
 
     def __init__(self, text: str, folder: str) -> None:
@@ -292,7 +292,7 @@ class Imported:
             sys.path.insert(0, folder)
         try:
             self.function = getattr(importlib.import_module(module), self.__name__, None)
-        except Exception as error:  # a module of the user's: anything may go wrong in it
+        except Exception as error:  # the user wrote the module: anything may go wrong in it
             raise ValueError(f"the policy '{text}' cannot be imported ({_what(error)})") from error
         if self.function is None:
             raise ValueError(f"the policy '{text}' names no function '{self.__name__}' in module '{module}'")

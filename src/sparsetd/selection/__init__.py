@@ -1,4 +1,4 @@
-"""Choosing without hand-tuning: regularization paths, cross-validation, stability selection, intervals."""
+"""Choose features without hand-tuning: paths, cross-validation, stability selection, and intervals for the result."""
 
 from __future__ import annotations
 

@@ -1,23 +1,24 @@
-"""Which features matter? Those that earn, then those that the others' errors ask for, less those that are not needed.
+"""Which features matter? Those that predict the reward, then those that the TD errors point to, if they are needed.
 
-**What earns.** In the regression of the reward, E[φφᵀ]θ = E[ρφr], look-alikes are told apart better than in the TD
-system, whose differences φ − γφ' are small where features are slow. Backward elimination decides there: θ = A⁻¹b has
-the covariance V = A⁻¹ΩA⁻ᵀ/N, Ω the covariance of the scores; while the least θ_j²/V_jj is at most κ, that feature goes,
-and the others move as if θ_j had been held at 0 from the start:
+**Reward.** In the regression of the reward, E[φφᵀ]θ = E[ρφr], look-alikes are told apart better than in the TD system,
+whose differences φ − γφ' are small where features are slow. So backward elimination is done there. θ = A⁻¹b has the
+covariance V = A⁻¹ΩA⁻ᵀ/N, with Ω the covariance of the scores. While the least θ_j²/V_jj is at most κ, that feature
+goes, and the others move as if θ_j had been 0 from the start:
 
     θ ← θ − V_{·j} θ_j / V_jj            V ← V − V_{·j} V_{j·} / V_jj
 
-(for the efficient GMM criterion, in closed form: no row is read again). κ is such that of d noises .3 are expected to
-exceed it. What is dropped first among correlated features hangs on where one begins, so it is done from all features
-and from four supports of the path in the metric of C, and once more from what survived anywhere, this time with Ω
-clustered by episode.
+(for the efficient GMM criterion, in closed form: no row is read again). κ is chosen so that .3 of d noise features are
+expected to exceed it. The order in which correlated features go depends on the start, so elimination begins from all
+features and from four supports of the path in the metric of C, and once more from all survivors of these, this time
+with Ω clustered by episode.
 
-**What the errors ask for.** A feature that earns nothing may lead to what does. With LSTD on the features so far, the
-score s_j = Σ ρδφ_j of every other feature, clustered by episode and less the part that comes from estimating θ, is
-tested; the one that stands out most enters, as long as one does (Parr et al. 2008; Painter-Wakefield & Parr 2012).
+**Errors.** A feature that does not predict the reward may lead to one that does. LSTD is fitted on the features so far,
+and the score s_j = Σ ρδφ_j of every other feature is tested, clustered by episode and without the part that comes from
+estimating θ. The feature that stands out most enters, until none does (Parr et al. 2008; Painter-Wakefield & Parr
+2012).
 
-**What is not needed.** Elimination in the TD system itself ends it. Nothing is drawn at random and nothing depends on
-the order of the episodes.
+**Need.** The last step is an elimination in the TD system itself. Nothing is drawn at random and nothing depends on the
+order of the episodes.
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ from sparsetd.solvers.saddle import Family, FitNorm, rho_grid, whitened
 from sparsetd.system import Array
 
 FALSE = 0.3  # expected number of noises among d that exceed κ
-ROWS_EACH = 20  # a support of the path may have one feature for every 20 rows
-SHARE = 4  # and at most a quarter of the features: larger ones end where the start from all of them ends
+ROWS_EACH = 20  # rows for each feature of a support of the path
+SHARE = 4  # a support has at most a quarter of the features: a larger one ends as the start from all does
 HALVINGS = 3  # the path also gives supports of a half, a quarter and an eighth of that size
 N_RHOS, LEAST_RHO = 60, 1e-3  # penalties of the path, and the least as a share of the largest
 N_DRAWN, LEAST_DRAWN = 30, 1e-2  # the same for the path that a picture shows
-DRAWN_MARGIN = 30  # features that may enter it beside twice those that are kept
+DRAWN_MARGIN = 30  # features that may enter this path beyond twice the number of those kept
 TOLERANCE = 1e-8  # relative duality gap along that path
 EMPTY = 1e-15  # a variance below this share of the largest is rounding
 SINGULAR = 1e13  # a system with a larger condition number counts as singular: hardly a digit is left
@@ -56,7 +57,7 @@ N_TESTED = 100  # features outside that are tested, those with the largest score
 class MeanSystem:
     """A θ = b with C, all means over rows; `free` columns are never dropped; d is the number of features behind it.
 
-    `earned` is the mean of ρrφ where that is not b (with traces).
+    `earned` is the mean of ρrφ if that is not b (with traces).
     """
 
     A: Array
@@ -85,7 +86,7 @@ class MeanSystem:
 
 
 def select(system: MeanSystem, scores: Scores, reward_scores: Scores) -> Array:
-    """The columns that matter, with the free ones: those that earn or that the errors ask for, if they are needed.
+    """The columns that matter, with the free ones: those that predict the reward or explain errors, if needed.
 
     `scores` are those of the TD error, ρδφ, and `reward_scores` those of the reward regression, φ(ρr − φᵀθ).
     """
@@ -129,7 +130,7 @@ def _asked_for(system: MeanSystem, scores: Scores, kept: Array, every: Array) ->
 
 
 def eliminate(system: MeanSystem, scores: Scores) -> Array:
-    """The columns that are kept, with the free ones. Only the first of several multiples of one column can be."""
+    """The columns that are kept, with the free ones. Among multiples of one column only the first can stay."""
     every = distinct(system.C)
     if len(every) < len(system.b):
         return every[eliminate(system.on(every), lambda theta, some, n: scores(theta, every[some], n))]

@@ -1,4 +1,4 @@
-"""How far off may a value be? Intervals for V at states and for the value of a policy, and a fitted model as a table.
+"""How far off may a value be? Intervals for V at states and for the value of a policy, and a table of a fitted model.
 
 LSTD on the support S solves Σ_t e_t δ_t = 0. Episodes c are independent, so with G = Σ_t e_t(φ_t − ψ_t)ᵀ and the
 scores s_c = Σ_{t∈c} e_t δ_t the estimate a·θ of any a moves by
@@ -88,8 +88,8 @@ def value_interval(
     model : fitted estimator
         Its `support_` (and intercept, λ and γ) are used; the coefficients are fitted afresh on these rows.
     X, y, X_next, **log
-        The rows, and `ratio`, `discount`, `start` and `interest`, as in `fit`. `start` says where episodes begin: they
-        are what is independent. With fewer than 20 episodes, blocks of √N rows take their place.
+        The rows, and `ratio`, `discount`, `start` and `interest`, as in `fit`. `start` says where episodes begin, and
+        these count as independent. With fewer than 20 episodes, blocks of √N rows take their place.
     at : array of shape (n, n_features) or None
         φ of the states asked about; None asks for the mean of V over the first states of the episodes.
     level : float
@@ -224,7 +224,7 @@ def summary(
     X, y, X_next, **log
         The rows, and `ratio`, `discount`, `start` and `interest`, as in `fit`.
     level : float
-        Of the intervals.
+        Level of the intervals.
     n_resamples, random_state : int
         Random halves of the episodes on which the model selects again, and their seed.
 

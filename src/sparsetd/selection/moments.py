@@ -20,7 +20,7 @@ import numpy as np
 from sparsetd.solvers.saddle import Units
 from sparsetd.system import Array
 
-MOSTLY = 0.8  # share of rows with ρ ≠ 0 from which a copy of these costs more than products with zeros
+MOSTLY = 0.8  # above this share of rows with ρ ≠ 0, copying them costs more than products with zeros
 TRACE = 1e-7  # share that is added to the mean square of a column with a ridge
 
 
@@ -105,7 +105,7 @@ class Moments:
         return replace(self, A=self.A + n * np.diag(ridge), C=self.C + n * np.diag(TRACE * (ridge > 0)))
 
     def on(self, columns: Array) -> Moments:
-        """The sums of some columns of φ, the constant among them where it is named."""
+        """The sums of some columns of φ; the constant is one of them only if it is named."""
         square = (slice(None), columns[:, None], columns)
         return replace(self, A=self.A[square], C=self.C[square], b=self.b[:, columns], start=self.start[:, columns])
 
@@ -131,7 +131,7 @@ def in_units(several: Sequence[Moments], old: Units, new: Units) -> list[Moments
 
 
 def in_other_units(rows: Array, old: Units, new: Units, axis: int = -1) -> Array:
-    """Tφ = scale·φ + shift·1 of what an axis counts (the last, or with −2 the one before), the constant at its end."""
+    """Tφ = scale·φ + shift·1 along an axis (the last, or with −2 the one before), with the constant at its end."""
     scale, shift = np.append(old.scale / new.scale, 1.0), np.append((old.shift - new.shift) / new.scale, 0.0)
     if axis == -2:
         scale, shift = scale[:, None], shift[:, None]

@@ -1,11 +1,11 @@
-"""The whole range of ρ_θ at once, and which value of it does best on episodes that it has not seen.
+"""The solutions for a whole range of ρ_θ, and the value of ρ_θ that does best on unseen episodes.
 
-**Held out.** For each fold: the path on the other folds; LSTD on each support S(ρ), on the other folds; then on the
-held-out rows
+**Held out.** For each fold, the path is followed on the other folds, and LSTD is fitted there on each support S(ρ). Its
+error on the held-out rows is
 
     MSPBE = vᵀC⁺v,    v = mean of e_U δ,   C = mean of φ_U φ_Uᵀ
 
-where U is the union of the supports, the same for every ρ, so that the figures can be compared. It needs no second
+where U is the union of the supports, the same for every ρ, so that the errors can be compared. This needs no second
 sample of the successor, and at the truth it is only noise.
 """
 
@@ -100,7 +100,8 @@ def sparse_td_path(
     rhos : sequence of float or None
         The values of ρ_θ; None: `n_rhos` of them, log-spaced from ρ_max, where θ = 0, to eps·ρ_max.
     **parameters
-        `ratio`, `discount`, `start` and `interest` of the rows, and parameters of `SparseTD` but rho_theta and refit.
+        `ratio`, `discount`, `start` and `interest` of the rows, and parameters of `SparseTD` except rho_theta and
+        refit.
 
     Examples
     --------
@@ -165,8 +166,8 @@ SHARE = 0.9  # of the way from the error of θ = 0 down to the best, see `choose
 def choose(errors: Array, one_standard_error: bool = True) -> int:
     """The index of the best ρ_θ, or of the largest one within a standard error of it, from the errors of every fold.
 
-    The standard error is that of the difference to the best, fold by fold: what all values of ρ_θ share cancels. With
-    few or unequal folds it may be so large that θ = 0 qualifies, so SHARE of the way down is asked for too.
+    The standard error is that of the difference to the best, fold by fold: errors that all ρ_θ share cancel. With few
+    or unequal folds it may be so large that θ = 0 qualifies, so a share of the way down (`SHARE`) is required too.
     """
     mean = errors.mean(axis=1)
     best = int(np.argmin(mean))
@@ -181,7 +182,8 @@ def choose(errors: Array, one_standard_error: bool = True) -> int:
 def held_out_errors(family: Callable[[int], Family], sums: FoldSums, rhos: Array, rho_max: float | None) -> Array:
     """The held-out error of the refitted support for every ρ_θ and fold; `family(k)` poses the problems without fold k.
 
-    With `rho_max` of all rows, a fold takes the same shares of its own: the first value then selects nothing in any.
+    With `rho_max`, that of all rows, each fold takes the same shares of its own ρ_max, so that the first value selects
+    nothing in any fold.
     """
     columns = []
     for k in track(range(len(sums.n_rows)), "folds"):
@@ -202,7 +204,7 @@ def fold_errors(family: Family, sums: FoldSums, k: int, rhos: Array) -> Array:
     thetas: list[Array] = []
     for point in family.solutions(rhos, SUPPORT_TOLERANCE, polish=False):
         support = np.flatnonzero(point.x[-d:])
-        sums.cover(support, family.columns.index % d)  # what the solver looks at is likely to come next
+        sums.cover(support, family.columns.index % d)  # the solver looks at what may enter next
         supports.append(support)
         thetas.append(sums.without(k, support))
         union = np.unique(np.concatenate(supports))
@@ -227,7 +229,7 @@ class FoldSums:
         self.systems, self.C = np.zeros((2, len(self.n_rows), 0, 1))
 
     def cover(self, features: Array, more: Array) -> None:
-        """Form the sums anew, unless they cover these features; `more` may come then as well."""
+        """Form the sums again unless they cover these features; `more` are added then, as they may be next."""
         if np.isin(features, self.index).all():
             return
         self.index = reduce(np.union1d, (self.index, features, more))

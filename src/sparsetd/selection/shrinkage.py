@@ -1,4 +1,4 @@
-"""How far may functions beside the raw columns be used? Between "not at all" and "all of them" lies a ridge.
+"""How far may functions beside the raw columns be used? A ridge chooses between "not at all" and "all of them".
 
     (A + λNΛ)θ = b        Λ is 1 for functions beside the raw columns, 0 for these and for the constant
 
@@ -8,18 +8,18 @@ not seen? With θ from the other folds, s_g = Σ ρδψ over a group g of held-o
     loss = Σ_{g ≠ h} s_gᵀ C⁻¹ s_h        over pairs of groups of the held-out fold
 
 estimates the projected Bellman error against the whole basis. Leaving out g = h removes the noise of the rewards, so
-that losses can be compared, and all of them follow from sums over groups of episodes: no row is read again. A small
-critic, the raw columns alone, could not see what they miss.
+that losses can be compared. All of them follow from sums over groups of episodes: no row is read again. The raw columns
+alone would be too small a critic: they cannot see what they miss.
 
-A choice between "raw" and "all" has to be careful, and so it errs where logs are small. A ridge moves little where the
-loss is nearly flat.
+A choice between "raw" and "all" must be careful, and so it errs on small logs. A ridge changes little where the loss is
+nearly flat.
 
 An interval that takes λ as given is too narrow where another λ might as well have been chosen and gives another value.
 So the choice is repeated on resampled logs (`shrunk`). The value may be off by the largest |v_λ − v| over the λ that
 these choose, and the interval has to cover all the same (`widening`). A stronger one of them is taken if its interval
-is shorter, because held-out losses do not see how well a value is determined. The best λ is none of these in some logs:
-that takes half of the misses that an interval may have, and leaves the other half to sampling (`OF_SAMPLING`; Berger
-and Boos, 1994).
+is shorter, because held-out losses do not see how well a value is determined. In some logs the best λ is not among
+them: half of the misses that an interval may have are kept for that, and half for sampling (`OF_SAMPLING`; Berger and
+Boos, 1994).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ NEARLY_SINGULAR = 1e-6  # reciprocal of a condition number
 ROUNDING = 1e-9  # two losses are equal if they differ by no more than this share of the largest
 EMPTY = 1e-9  # a mean square counts as 0 if it is no more than this share of the largest
 DRAWS = 200  # resampled logs, for how sure the choice of λ is
-OF_SAMPLING = 0.5  # share of the misses of a 95 % interval: 1 in 40, as many as a λ outside the plausible ones may take
+OF_SAMPLING = 0.5  # share of the misses of a 95 % interval: 1 in 40; a λ that is not plausible may cause as many
 CRITIC = 1e-3  # ridge of the critic's metric, in units of the mean squares of its functions
 
 
@@ -79,7 +79,7 @@ class Groups:
 
 
 def losses(groups: Groups, fits: Callable[[Array, Array, float], Array], drawn: int = 0) -> Array:
-    """The held-out loss of candidates by fold, of the log itself and of so many resampled ones.
+    """The held-out loss of candidates by fold, for the log itself and for `drawn` resampled logs.
 
     From A, b and the number of the other folds' rows, `fits` makes a column of θ for every candidate.
     The shape is (n_candidates, n_folds, 1 + drawn). In a resampled log the groups of every held-out fold are drawn
@@ -103,7 +103,7 @@ def losses(groups: Groups, fits: Callable[[Array, Array, float], Array], drawn: 
 
 
 def ridged(A: Array, b: Array, n_rows: float, penalised: Array, lam: float) -> Array:
-    """θ, which is 0 on what is penalised where λ = ∞.
+    """Solve for θ; if λ = ∞ it is 0 on the penalised columns.
 
     A trace of a ridge on every column lets copies share their weight.
     """

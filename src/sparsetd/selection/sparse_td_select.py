@@ -21,7 +21,7 @@ from sparsetd.solvers.rows import RowState
 from sparsetd.solvers.saddle import SUPPORT_TOLERANCE, Family, FitNorm, Saddle, Units, rho_grid
 from sparsetd.system import Array, Batch, Solution, Table
 
-ROWS_EACH = 4  # with fewer rows for each feature than this, the path first proposes some features
+ROWS_EACH = 4  # with fewer rows per feature, the path first proposes some features
 FORMED = 2_500  # features up to which their sums are formed
 PROPOSED_EACH = 20  # rows for each feature that the path proposes
 
@@ -30,12 +30,12 @@ class SparseTDSelect(ExactTD):
     """Choose features without hand-tuning and solve LSTD on them: works off-policy; the batch method to begin with.
 
     By default there are two stages (see `sparsetd.selection.elimination`). Backward elimination in the regression of
-    the reward finds the features that earn; a score test of the TD error, clustered by episode, then adds those that
-    lead to reward, and a backward pass drops what is not needed. Nothing is drawn at random, and neither units nor the
-    order of the episodes matter. With more features than a quarter of the rows the path in the Euclidean norm first
-    proposes as many as a twentieth of the rows. With `choice="best"` or `"one_standard_error"` ρ_θ is chosen by
-    cross-validation instead: each fold selects features on the other episodes, refits them by LSTD there, and is judged
-    by the projected Bellman error on its own. `gamma` is the only argument that it needs.
+    the reward finds the features that predict it; a score test of the TD error, clustered by episode, then adds those
+    that lead to later reward, and a backward pass drops those that are not needed. Nothing is drawn at random, and
+    neither units nor the order of the episodes matter. With more features than a quarter of the rows the path in the
+    Euclidean norm first proposes as many as a twentieth of the rows. With `choice="best"` or `"one_standard_error"` ρ_θ
+    is chosen by cross-validation instead: each fold selects features on the other episodes, refits them by LSTD there,
+    and is judged by the projected Bellman error on its own. `gamma` is the only argument that it needs.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class SparseTDSelect(ExactTD):
     rhos : sequence of float or None
         The values of ρ_θ themselves.
     refit : bool
-        False reports the penalised coefficients.
+        Whether `coef_` is LSTD on the kept features (default), or the penalised solution.
 
     Attributes
     ----------
@@ -111,7 +111,7 @@ class SparseTDSelect(ExactTD):
 class Chosen(Saddle):
     """The exact solver with the features chosen when the result is asked for; the penalty's own ρ_θ is not used."""
 
-    by: Any = None  # the estimator, which says how they are chosen
+    by: Any = None  # the estimator, which says how to choose
     kept: Array | None = field(default=None, compare=False)  # chosen elsewhere: the state does not hold all rows
 
     def result(self, state: RowState, table: Table, penalty: Any, factor: Array | None = None) -> Solution:

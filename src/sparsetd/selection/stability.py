@@ -97,7 +97,8 @@ def stability_selection(
     random_state, n_jobs
         Seed and joblib workers. The result does not depend on n_jobs.
     **parameters
-        `ratio`, `discount`, `start` and `interest` of the rows, and parameters of `SparseTD` but rho_theta and refit.
+        `ratio`, `discount`, `start` and `interest` of the rows, and parameters of `SparseTD` except rho_theta and
+        refit.
 
     Examples
     --------
@@ -125,7 +126,7 @@ def of_halves(
     n_jobs: int | None,
     names: Array,
 ) -> StabilitySelection:
-    """From the rows of every half, or from all rows with the weights of a half."""
+    """The selection from the rows of every half, given alone or as all rows with the weights of the half."""
     if not 0.5 < threshold <= 1.0:
         raise ValueError(f"threshold={threshold} must be above 0.5 and at most 1")
     d = model.n_features_in_
