@@ -135,8 +135,8 @@ def fit(args: Namespace) -> Outcome:
     a model file: no pickle, checksummed, with the names of the features. Where the log has
     importance ratios they are used. With --target, action values of that policy are learned.
 
-    A method that learns row by row (TD, TDC, ROTD …) goes on from an earlier file with --init: its
-    features and settings stay, its weights move on. --export writes what serving needs, and no more.
+    A method that learns row by row (TD, TDC, ROTD …) continues from an earlier file with --init: its
+    features and settings stay, and it goes on learning its weights. --export writes what serving needs, and no more.
 
     examples:
       sparsetd fit log.parquet --out model.sparsetd

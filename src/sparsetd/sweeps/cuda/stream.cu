@@ -13,7 +13,7 @@
 //   KEEP           1: this row and the next in registers too, where there is room; 2: this row, phi in registers and phi' in
 //                  shared memory (one block of actions only); 0: rows are read again
 //   SHARED         y and the averages in shared memory, so that more runs (or wider ones) fit on a multiprocessor
-//   TRACE DAMPED RADIUS ORIGIN L1 L2 SUM   what there is (SUM: 0 last point, 1 average, 2 average of the last rows)
+//   TRACE DAMPED RADIUS ORIGIN L1 L2 SUM   which parts the method has (SUM: 0 last point, 1 average, 2 average of the last rows)
 //   DECAY          steps by hand that fall with time
 //   PATTERN        which entries of M are not zero in any run, row by row
 //   NEED_X NEED_Y  which products of x and of y (block by block, phi psi e) are wanted
@@ -36,7 +36,7 @@
 #define WIDTH (THREADS * PER)      // features with their padding
 #define VECTORS (2 * BLOCKS + 3)   // of a saved state: x, y (or their sums of gradients), the average, the earlier one, e
 #define SCALARS 13
-#define GROWTH 1e8     // beyond so many times its own scale, set by the rewards and the first SETTLING rows, a run diverges
+#define GROWTH 1e8     // a run diverges beyond this multiple of its scale, which the rewards and the first SETTLING rows set
 #define SETTLING 10
 
 #if RULE > 0
@@ -112,7 +112,7 @@ __device__ __forceinline__ REAL here(const Row &row, int a, int i) {
   return ACTIONS == 1 || a == row.action ? (KEEP == 1 ? row.f[KEEP == 1 ? i : 0] : __ldg(row.from + i * THREADS)) : (REAL)0;
 }
 
-// psi without its discount where there is one block of actions: that is multiplied in once, after the sum.
+// With one block of actions, psi comes without its discount, which is multiplied in once, after the sum.
 __device__ __forceinline__ REAL next(const Row &row, int a, int i) {
   REAL g = KEEP == 1 ? row.g[KEEP == 1 ? i : 0] : __ldg(row.to + i * THREADS);
   return ACTIONS == 1 ? g : (REAL)row.ahead[a] * g;
@@ -149,7 +149,7 @@ __device__ __forceinline__ void total(REAL (&v)[PADDED], REAL *room, int &turn) 
   turn ^= 1;
 }
 
-// The products of one point in the order phi psi e of each block, scaled by a projection that waits; the sum of their sizes.
+// The products of one point in the order phi psi e of each block, scaled by a pending projection; the sum of their sizes.
 __device__ __forceinline__ real products(real (&p)[SIZE], const REAL (&sums)[PADDED], unsigned mask, int first, const Row &row, real scale) {
   real size = 0;
   EACH(j, SIZE) {
@@ -452,7 +452,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) stream(
       due = ++point < n_points ? points[point] : 0;
     }
   }
-  if (!fine)  // what a run that diverged reports, at all moments that it did not reach: its average without the last point
+  if (!fine)  // a run that diverged reports its average without the last point at all moments that it did not reach
     for (; point < n_points; ++point) ELEMENTS {
         real weight = r.weight + (SUM == 2 ? r.earlier : (real)0);
         REAL v = (REAL)r.sx * s.x[BLOCKS - 1][a][i];
