@@ -206,7 +206,7 @@ def test_a_tick_is_a_yes_and_nothing_is_a_no(word: object) -> None:
     made = prepare(raw | {"reward": [0, 1, 0, 1]}, time="visit", ends="cut")
     assert made.columns["obs_vent"].tolist() == [1, 0, 0, 1]
     assert made.transitions.names == ("vent", "x")
-    said(made.notes, "or nothing: taken as 1 and 0 (if nothing is unknown, --fill vent=unknown).")
+    said(made.notes, "or nothing: taken as 1 and 0 (if an empty cell means unknown, --fill vent=unknown).")
     later = {"patient": ["c"], "visit": [1], "vent": [None], "x": [1], "reward": [1]}
     assert prepare(later, like=made).columns["obs_vent"].tolist() == [0]
 
@@ -409,7 +409,7 @@ def test_a_number_of_the_visit_orders_visits() -> None:
     made = prepare(raw, ends="last-row")
     assert made.transitions.names == ("obs_x",)
     assert made.columns["obs_x"].tolist() == [4, 5, 1, 2, 3]
-    said(made.notes, "`Lfd. Besuch` orders the rows of an episode.", "were sorted by `Lfd. Besuch`")
+    said(made.notes, "`Lfd. Besuch` orders the rows of an episode.", "`Lfd. Besuch` went back", "were sorted by it")
     assert prepare({**raw, "Lfd. Besuch": [2, 1, 3, 1, 1]}, ends="last-row").transitions.names == ("Lfd. Besuch", "x")
 
 
@@ -461,7 +461,7 @@ def test_a_copy_of_the_action_or_of_the_outcome_is_not_observed() -> None:
     roles = {"action": "TRT", "reward": "died: y=0, n=1"}
     made = prepare(raw, **roles)
     assert made.transitions.names == ("obs_x",)
-    said(made.notes, "`TRTN` says what `TRT` says: it was left out", "`status` says what `died` says", "--keep same")
+    said(made.notes, "`TRTN` only repeats `TRT`: it was left out", "`status` only repeats `died`", "--keep same")
     assert {"obs_TRTN", "status"} <= {*prepare(raw, keep=["same"], **roles).columns}
     same_log(prepare(raw, like=made), made)
 

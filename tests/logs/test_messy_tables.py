@@ -59,7 +59,7 @@ def test_a_messy_export_becomes_a_log_at_the_first_attempt(stays: Path) -> None:
     assert log.reward.tolist() == [0, 0, 0, 1, 1]
     assert log.terminated.tolist() == [False, True, False, True, True]
     said(made.notes, "cp1252", "semicolons", "day first", "--gamma 1", "ended for good", "decimal commas")
-    said(made.notes, "in 1 row (first row 6), were dropped", "out of order in 1 row (first row 4)", "'MÉDECINE'")
+    said(made.notes, "in 1 row (first row 6) and were dropped", "went back in 1 row (first row 4)", "'MÉDECINE'")
     said(made.notes, "'AUCUN' in 1 row (first row 5) joined to 'aucun'", "such as '<0,5' in 1 row")
     said(made.notes, "the last value of the episode (1 row)", "last rows of episodes only")
 
@@ -137,7 +137,7 @@ def test_separators_at_the_end_of_lines_make_no_column(tmp_path: Path) -> None:
         (b"a;b;reward\n", "has a header but no rows"),
         (b"a;a;a (2)\n1;2;3\n", "names two columns"),
         (b'a;"b\n1;2\n', "is not a valid CSV file"),
-        (b"a;b\n1;2;3\n", "Not all rows have the 2 fields of the header, 1 do not"),
+        (b"a;b\n1;2;3\n", "The table has 1 row with more or fewer fields than the 2 of its header"),
     ],
 )
 def test_a_file_that_is_no_table_is_said_in_one_sentence(tmp_path: Path, data: bytes, words: str) -> None:
@@ -305,7 +305,7 @@ def test_a_later_table_is_prepared_alike(tmp_path: Path) -> None:
     new = {**{name: values[:1] for name, values in raw.items() if name != "reward"}, "ward": ["ward 9"], "extra": [1]}
     made = prepare(new, like=log)
     assert [made.columns[f"obs_ward: {ward}"][0] for ward in ("er", "home", "icu")] == [0, 0, 0]
-    said(made.notes, "that are new", "`extra` was left out")
+    said(made.notes, "has new categories", "`extra` was left out")
     two = {"sex": ["f", "m", "m"], "x": [1.0, 2.0, 3.0], "reward": [0, 1, 0]}
     pair = prepare(two, bandit=True, missing="median")
     assert prepare({**two, "sex": ["", "f", "?x"]}, like=pair).columns["obs_sex: m, not f"].tolist() == [1, 0, 1]
@@ -421,7 +421,7 @@ def test_all_problems_come_at_once_with_row_count_and_option(
     for sentence in problems:
         assert "\n" not in sentence
     for told in (
-        "Not all rows have the 6 fields of the header, 1 do not (first row 5)",
+        "The table has 1 row with more or fewer fields than the 6 of its header (first row 5)",
         "'monday' in 1 row (first row 2)",
         "`the drug`, the action, is missing in 1 row (first row 3)",
         "'hemolysed' in 1 row (first row 3): correct them, take them as missing with --na hemolysed",
@@ -684,8 +684,8 @@ def test_cells_and_row_numbers_are_those_of_the_csv_module(
     for j, name in enumerate("abc"):
         column = table.columns[name]
         assert [column.cells[code] for code in column.codes] == [cell(row[j]) for row in rows]
-    assert ("do not" in "".join(table.problems)) == bool(odd)
-    assert not odd or f"{len(odd)} do not" in table.problems[0]
+    assert ("more or fewer fields" in "".join(table.problems)) == bool(odd)
+    assert not odd or f"The table has {len(odd)} row" in table.problems[0]
 
 
 TABLE = {
@@ -781,7 +781,7 @@ def test_a_folder_of_exports_is_read_like_one_and_rows_are_counted_in_their_file
     made = prepare(tmp_path)
     assert made.action_names == ("B", "none")
     np.testing.assert_array_equal(made.columns["obs_x"], [2.5, 2.5, 3.5, 1.5])
-    said(made.notes, "out of order in 1 row (first row 3 of mar.csv)", "is missing in 1 row (first row 3 of jan.csv)")
+    said(made.notes, "went back in 1 row (first row 3 of mar.csv)", "is missing in 1 row (first row 3 of jan.csv)")
     (tmp_path / "apr.csv").write_text("patient;day;x;treatment\np3;1;2,5;none\n", encoding="utf-8")
     with pytest.raises(
         ValueError, match=r"`outcome` is not in all parts of the source .jan.csv differs.: give every part"

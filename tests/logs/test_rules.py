@@ -172,9 +172,9 @@ def test_the_spelling_of_the_log_wins_over_another() -> None:
     assert given(["AGE", "age"], rows, "B if age > 20") == [2]
     assert given(["AGE", "age"], rows, "B if AGE > 2") == [1]
     assert given(["AGE", "ward"], rows, "B if age > 2") == [1]
-    with pytest.raises(ValueError, match="'Age', which may be 'AGE' and 'age': write it as the log does"):
+    with pytest.raises(ValueError, match="'Age', which may be 'AGE' or 'age': write it as the log does"):
         given(["AGE", "age"], rows, "B if Age > 20")
-    with pytest.raises(ValueError, match="'age', which may be 'obs_age' and 'state_age'"):
+    with pytest.raises(ValueError, match="'age', which may be 'obs_age' or 'state_age'"):
         given(["obs_age", "state_age"], rows, "B if age > 20")
 
 

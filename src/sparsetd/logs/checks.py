@@ -1,7 +1,7 @@
 """Turn columns of any source into clean NumPy arrays, or refuse them in one sentence with column, row and remedy.
 
 Numbers come without a copy, lists as matrices, ids as integers or text. An Arrow column of numbers is the array itself;
-what has no counterpart in NumPy is refused with its type.
+a type without a counterpart in NumPy is refused by its name.
 """
 
 from __future__ import annotations
@@ -525,7 +525,7 @@ def ids_of(name: str, column: Any, n: int, *, gaps: bool = False) -> Any:
 
 
 def _checked_texts(name: str, column: Any, n: int, gaps: bool = False) -> Any:
-    """A dictionary of texts, none of them too long, missing (unless there may be `gaps`) or held twice."""
+    """Check a dictionary of texts: none is too long, missing (unless `gaps` are allowed) or there twice."""
     column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if column.dictionary.null_count or len(column.dictionary.unique()) < len(column.dictionary):
         column = column.dictionary_decode().dictionary_encode()

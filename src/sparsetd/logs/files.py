@@ -123,7 +123,7 @@ def rows_of(path: Path, metadata: Any, most_rows: int) -> int:
         size = max(group.total_byte_size, checks.NUMBER * listed if has_lists else 0)
         if size > checks.MOST or (size > HARMLESS and size > SHRUNK * in_file):
             much = f"{size / 2**30:.1f} GiB in one row group, beyond {min(size, checks.MOST) / 2**30:.1f}"
-            raise ValueError(f"{path.name} would unpack to {much}: write smaller ones.")
+            raise ValueError(f"{path.name} would unpack to {much}: write smaller row groups.")
         widest = max(widest, size // max(group.num_rows, 1))
     page = max((page for _, page in claims), default=0)
     if page > HARMLESS_PAGE and page > SHRUNK * in_file:

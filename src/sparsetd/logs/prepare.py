@@ -31,8 +31,8 @@ KEEP = ("order", "duplicates", "names", "outcome", "ids", "rows", "same")
 MISSING = ("carry", "median", "mark", "refuse")
 Ends = Literal["last-row", "cut"]
 ROLES = {"time" if role == "step" else role: aliases for role, aliases in ALIASES.items()} | {"clock": ()}
-DOSES = ("mg", "g", "µg", "mcg", "ml", "ie", "iu", "ui")  # units of what is given rather than measured
-EMPTY = "empty"  # says what an empty cell is worth where an outcome is only ticked
+DOSES = ("mg", "g", "µg", "mcg", "ml", "ie", "iu", "ui")  # units of doses, which are given rather than measured
+EMPTY = "empty"  # the word for an empty cell, where an outcome is only ticked
 MOST_WORTH = 5  # words of an outcome that are written out
 LEAST_EPISODES = 5  # with fewer, an outcome of 0 and 1 cannot be told from the reward of each row
 MIX = np.uint64(0x9E3779B97F4A7C15)  # an odd number that spreads codes over 64 bits
@@ -49,7 +49,7 @@ class MessyLog(ValueError):
     ...     made = prepare(raw, bandit=True, action="drug")
     ... except MessyLog as messy:
     ...     print(messy.problems[0])
-    `drug`, the action, is missing in 1 row (first row 1): fill it in, or say what a gap is with --fill 'drug=…'.
+    `drug`, the action, is missing in 1 row (first row 1): fill it in, or say what a gap means with --fill 'drug=…'.
     """
 
     def __init__(self, problems: Sequence[str]) -> None:
@@ -170,7 +170,7 @@ def prepare(
     >>> print(*made.notes[:3], sep="\\n")
     `visit` has dates with the day first.
     `visit` orders the rows of an episode.
-    Rows out of order in 1 row (first row 1) were sorted by `visit`.
+    `visit` went back in 1 row (first row 1), so the rows were sorted by it.
     >>> made.transitions
     Transitions(3 rows, 2 episodes, 3 observed columns, 2 terminated, 0 truncated)
     """
@@ -233,7 +233,7 @@ def _known_from(like: Any) -> dict[str, Any]:
 
 
 def _choose(table: Table, asked: Mapping[str, Any], known: Mapping[str, Any]) -> None:
-    """Take words for missing values as gaps, and gaps as what they stand for; leave out the columns to drop.
+    """Turn words for missing values into gaps, fill gaps with what they stand for, and drop columns.
 
     With `like`, exactly the columns that the earlier table had are left.
     """
@@ -398,7 +398,7 @@ def _put_in_order(table: Table, named: Container[str], bandit: bool, known: Mapp
     if reading.kind not in ("time", "number") or (np.isnan(times).any() and not reading.bad):
         in_words = "correct it, or keep the rows as they stand with --column time=none"
         remedy = in_words if np.isnan(times).all() else "correct it"
-        table.problem(f"`{name}`, the time, is no number and no date", np.isnan(times), remedy)
+        table.problem(f"`{name}`, the time, is neither a number nor a date", np.isnan(times), remedy)
     if reading.kind == "time" and not (times % raw_columns.DAY).any() and not known:
         clocks = [other.name for other in table.free if signs.seconds_of_day(other) is not None]
         table.roles |= {"clock": clocks[0]} if len(clocks) == 1 and "clock" not in named else {}
@@ -441,7 +441,7 @@ def _sort(table: Table, times: Array) -> None:
     copy = np.ones(len(key), dtype=bool)
     copy[np.unique(key, return_index=True)[1]] = False
     if copy.any() and "episode" in table.roles and "duplicates" not in table.keep:
-        table.done.append(f"Exact copies of other rows, {table.where(copy)}, were dropped.")
+        table.done.append(f"Exact copies of other rows stood {table.where(copy)} and were dropped.")
         table.take(np.flatnonzero(~copy))
         times = times[~copy]
     together = np.argsort(table.group, kind="stable")
@@ -452,7 +452,7 @@ def _sort(table: Table, times: Array) -> None:
     back = together[1:][(np.diff(times[together]) < 0) & (np.diff(table.group[together]) == 0)]
     if len(back):
         late = np.isin(np.arange(len(times)), back)
-        table.done.append(f"Rows out of order {table.where(late)} were sorted by `{name}`.")
+        table.done.append(f"`{name}` went back {table.where(late)}, so the rows were sorted by it.")
     same = (np.diff(times[order]) == 0) & (np.diff(table.group[order]) == 0)
     if same.any():
         one, other = sorted(table.rows[order[np.argmax(same) :][:2]].tolist())
@@ -523,7 +523,7 @@ def _reward(table: Table, column: Column) -> Array:
         table.has_outcome = True
         return np.where(last, values, 0.0)
     if only_at_ends:
-        table.done.append(f"`{column.name}` stands in the last rows of episodes only: it is 0 before.")
+        table.done.append(f"`{column.name}` stands in the last rows of episodes only: it counts as 0 before.")
         table.has_outcome, gaps = True, gaps & last
     if gaps.any():
         at = " at the end of an episode" if table.has_outcome else ""
@@ -615,8 +615,8 @@ def _observed(table: Table) -> tuple[dict[str, Array], dict[str, Any]]:
             continue
         same = [other for other in told if "kind" not in column.known and signs.says_the_same(column, other)]
         if same:
-            what = f"`{name}` says what `{same[0].name}` says"
-            table.done.append(f"{what}: it was left out (if it is known before that, --keep same).")
+            what = f"`{name}` only repeats `{same[0].name}`"
+            table.done.append(f"{what}: it was left out (if it is known earlier, --keep same).")
             continue
         if column.reading.kind == "text":
             column = raw_columns.with_one_spelling(column, table)
@@ -688,7 +688,7 @@ def _say_unnamed(table: Table, likely: Mapping[str, Sequence[Column]]) -> None:
         some = [one for one in likely.get(role, ()) if role == "action" or one.reading.kind != "text"]
         options = " or ".join(option("--column", f"{role}={column.name}") for column in some[:4])
         if some or (role == "action" and role in likely):
-            such = f", such as with {options}" if some else " with --column action=NAME"
+            such = f", for example with {options}" if some else " with --column action=NAME"
             told = f"No column was recognised as the {role}: if one is, name it{such}."
             (table.problems or table.done).append(told)
 

@@ -26,7 +26,7 @@ from sparsetd.logs.schema import check_names, first_of, folded
 from sparsetd.logs.text import SEPARATORS, Csv, open_csv
 from sparsetd.logs.words import GAPS, GAPS_AMONG_NUMBERS, PAIRS
 
-SHEET_ERROR = re.compile(r"#(n/?[a-z]|\S+[!?])")  # #N/A, #NV, #DIV/0!, #¡VALOR!: what a formula could not compute
+SHEET_ERROR = re.compile(r"#(n/?[a-z]|\S+[!?])")  # #N/A, #NV, #DIV/0!, #¡VALOR!: a formula could not compute these
 MOST_CATEGORIES = 30  # a column of more texts than this would become too many columns, most of them nearly empty
 MOST_WORDS = 40  # distinct cells in which yes and no are looked for
 
@@ -35,7 +35,7 @@ PLAIN_WIDTH = {
 }  # "１２．５", as Japanese and Chinese forms have it
 PLAIN = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 LIMIT = re.compile(r"([<>≤≥])=?\s*(.+)")
-BLANKS = re.compile(r"(?<=[0-9])[ '’\u00a0\u202f](?=[0-9]{3}(?![0-9]))")  # what stands between groups of thousands
+BLANKS = re.compile(r"(?<=[0-9])[ '’\u00a0\u202f](?=[0-9]{3}(?![0-9]))")  # between groups of thousands
 # "37.2 °C", "45 %", "$1,200", "-€3": money may stand before a number, any unit after it. "Type 2" and "B12" are names.
 UNIT = re.compile(
     r"(?P<sign>[+−-]?)\s*(?P<money>[$€£¥₹]?)\s*(?P<number>[+−-]?[0-9.,][^a-zA-Z°%]*?)\s*(?P<after>[^0-9.,+−-]*)"
@@ -252,8 +252,8 @@ def _text_file(path: Path, encoding: str | None, table: Table) -> Part:
     if not len(cells) and not odd:
         raise ValueError(f"{path.name} has a header but no rows: add at least one decision.")
     if odd:
-        wrong = f"Not all rows have the {len(file.names)} fields of the header, {len(odd):,} do not"
-        remedy = f"correct them, or put text that holds {SEPARATORS[file.separator]} in quotes."
+        wrong = f"The table has {counted(len(odd))} with more or fewer fields than the {len(file.names)} of its header"
+        remedy = f"correct this, or put text that holds {SEPARATORS[file.separator]} in quotes."
         table.problems.append(f"{wrong} (first row {min(odd)}): {remedy}")
     if not len(cells):
         raise ValueError(table.problems[-1])

@@ -72,7 +72,7 @@ def say_how(column: Column, reading: Reading, table: Table) -> None:
     if reading.kind == "number" and thousands and not how["comma"]:
         done.append(f"`{name}` has commas between thousands ({thousands[0]}).")
     if reading.kind == "flag" and any(isinstance(one, str) for one in column.cells):
-        done.append(f"`{name}` says yes and no, which are 1 and 0.")
+        done.append(f"`{name}` says yes and no: taken as 1 and 0.")
     if how.get("mixed"):
         table.problems.append(f"`{name}` holds times with and without an offset to UTC: give all of them one.")
     if how.get("numeric") and "day_first" not in known:
@@ -105,7 +105,7 @@ def observed(column: Column, table: Table) -> tuple[dict[str, Array], dict[str, 
         word = next((show(one) for one in column.cells if one is not None), "a word")
         unknown = option("--fill", f"{column.name}=unknown")
         table.done.append(
-            f"`{column.name}` says {word} or nothing: taken as 1 and 0 (if nothing is unknown, {unknown})."
+            f"`{column.name}` says {word} or nothing: taken as 1 and 0 (if an empty cell means unknown, {unknown})."
         )
         return {column.name: 1.0 - column.spread(empty)}, {"kind": TICK}
     reading = as_read(column, table)
@@ -220,7 +220,7 @@ def _categories(column: Column, table: Table) -> tuple[dict[str, Array], Marks, 
     found = column.spread([np.nan if one is None else place.get(table.key(one), np.nan) for one in cells])
     new = np.isnan(found) & ~column.gaps
     if new.any():
-        table.done.append(f"`{name}` has categories {table.where(new)} that are new: taken as missing.")
+        table.done.append(f"`{name}` has new categories {table.where(new)}: taken as missing.")
     common = int(column.known.get("fill", np.bincount(found[found >= 0].astype(int), minlength=1).argmax()))
     by_median = table.missing == "median"
     in_words = repr(categories[common]) if by_median else "a category of its own"
@@ -234,7 +234,7 @@ def _categories(column: Column, table: Table) -> tuple[dict[str, Array], Marks, 
 
 
 def _may_be_dates(texts: Sequence[str], least: int) -> bool:
-    """Say whether most of several texts hold a year, and at least so many numbers, the year included."""
+    """Say whether most texts hold a year and at least `least` numbers, the year included."""
     dated = [one for one in texts if YEAR.search(one) and len(re.findall("[0-9]+", one)) >= least]
     return len(texts) > 2 and len(dated) > len(texts) / 2
 
@@ -266,7 +266,7 @@ def _say_many(column: Column, texts: list[str], table: Table) -> None:
 def codes(column: Column, table: Table, known: Sequence[str] = ()) -> tuple[Array, tuple[str, ...]]:
     """Actions as 0, 1, … and their names, in alphabetical (or numerical) order; those already `known` come first."""
     if column.gaps.any():
-        remedy = f"fill it in, or say what a gap is with {option('--fill', f'{column.name}=…')}"
+        remedy = f"fill it in, or say what a gap means with {option('--fill', f'{column.name}=…')}"
         table.problem(f"`{column.name}`, the action, is missing", column.gaps, remedy)
     sizes = {} if "names" in table.keep else _sizes(column, known)
 

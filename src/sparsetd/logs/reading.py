@@ -48,7 +48,7 @@ def read(source: Any, *, max_bytes: int = MAX_BYTES, **columns: Any) -> Transiti
     Parameters
     ----------
     source : path, frame, mapping or dataset
-        A file (.parquet, .arrow, .feather, .csv, .tsv, .txt, .jsonl, .npz), a folder or a pattern of such parts, or
+        A file (.parquet, .arrow, .feather, .csv, .tsv, .txt, .jsonl, .npz), a folder or a pattern of these, or
         "sqlite:file.db?table=NAME"; a pandas frame, a frame of polars (also a lazy one), a relation of DuckDB or
         anything else with `__arrow_c_stream__`; a mapping of names to arrays; a Minari dataset, or "minari:ID".
     max_bytes : int

@@ -1,4 +1,4 @@
-"""Policies in words: "B if lactate > 2". The text is parsed by a small grammar of our own and never executed.
+"""Policies in words: "B if lactate > 2". A small grammar parses the text, which is never executed.
 
     rule       clause ; clause ; … ; else CHOICE
     clause     CHOICE if CONDITION
@@ -391,7 +391,7 @@ class _Columns:
         # The spelling of the log wins over another, and a full name over one without a prefix.
         found = [j for j, _ in _alike(name, self.names, self.labels)]
         if len(found) > 1:
-            alike = " and ".join(repr(self.names[j]) for j in found[:2])
+            alike = " or ".join(repr(self.names[j]) for j in found[:2])
             raise ValueError(f"A rule names a column {show(name)}, which may be {alike}: write it as the log does.")
         return found[0] if found else None
 

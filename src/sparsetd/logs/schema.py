@@ -1,4 +1,4 @@
-"""Which column is what: the one documented schema of a log, with inference from the usual names.
+"""The schema of a log: which column has which role, and how the roles are found from the usual names.
 
 observation      `obs_*` columns, or columns named by the caller, or one list column `observation`
 next observation `next_obs_*` (or `next_` + the observation's name); absent: the next row of the same episode
@@ -12,7 +12,7 @@ episode, step    which episode, and the order in it; absent: the file's order
 behavior_prob    probability of the logged action under the policy that chose it
 target_prob      its probability under the policy to be evaluated
 ratio            target_prob / behavior_prob, instead of the two
-group            what the row belongs to (an age group, a hospital), to ask about groups; only where the caller names it
+group            the group of the row (an age group, a hospital), to ask about groups; only where the caller names it
 
 Sparse rows have `n_features` columns (by default as many as the largest index needs), or `buckets` columns, into which
 the features are folded.

@@ -16,7 +16,7 @@ LEAST_ID = 10_000  # shorter numbers are ages and measurements
 LEAST_TAKEN = 20  # with fewer rows of an action, its probability cannot be checked
 LEAST_IDS = 0.4  # different ids per episode, since patients may have come several times
 CODE = re.compile(r"\S*[0-9]\S*")  # a text that may be an id
-INDEX = re.compile(r"Unnamed: 0(\.\d+)*|__index_level_\d+__")  # what pandas calls an index without a name in its files
+INDEX = re.compile(r"Unnamed: 0(\.\d+)*|__index_level_\d+__")  # pandas writes an index without a name like this
 
 
 def no_decisions(table: Table) -> Array:

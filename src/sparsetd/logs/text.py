@@ -265,7 +265,7 @@ class Csv:
 
     def _column(self, column: Any, as_text: bool) -> Any:
         """Numbers as pyarrow read them. Text, words and dates are parsed here, or stay text."""
-        if as_text:  # ids stay as they stand, except empty cells and words such as NA
+        if as_text:  # ids stay text, except that empty cells and words like NA are gaps
             ids = column.combine_chunks()
             absent = np.array([text.strip().lower() in _MISSING for text in ids.dictionary.to_pylist()], dtype=bool)
             places = pa.array(np.arange(len(absent), dtype=np.int32), mask=absent)

@@ -48,9 +48,9 @@ class Transitions(Framed):
     names : tuple of str, or None
         Names of the observation's columns.
     episode_id : array (n,) or None
-        What the log itself calls the episode of each row: integers or objects.
+        The id that the log gives the episode of each row: integers or objects.
     group : array (n,) or None
-        What each row belongs to (an age group, a hospital): see `read(…, group=…)`.
+        The group of each row (an age group, a hospital): see `read(…, group=…)`.
     action_names : tuple of str, or None
         Names of the discrete actions, where `prepare` found text.
 
@@ -195,7 +195,7 @@ class Transitions(Framed):
         rows = self.observation if observation is None else observation
         asked = callable(policy) or hasattr(policy, "predict_proba") or np.ndim(policy) == 0  # a rule in words is 0-d
         if observation is not None and not asked:
-            raise ValueError("An array of actions says nothing about other states than its rows': pass a function.")
+            raise ValueError("An array of actions holds for its rows only, not for other states: pass a function.")
         known: dict[str, Any] = {"names": self.names, "action_names": self.action_names, "n_actions": self.n_actions}
         return action_probabilities(policy, rows, **known)
 

@@ -56,7 +56,7 @@ NUMBER, TEXT = 40, 64  # bytes that an entry of a list takes, and a piece of tex
 
 
 class CorruptFileError(ValueError):
-    """The file is not what was written: cut short, altered, or of another kind."""
+    """Report that a file was cut short, was altered, or is of another kind."""
 
 
 def write(
@@ -70,7 +70,7 @@ def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[
     """Read the header and the arrays of a file that `write` made; raise `CorruptFileError` if anything is amiss."""
     try:
         with open(path, "rb") as file:
-            data = bytearray(os.fstat(file.fileno()).st_size)  # a device has size 0, so nothing of it is read
+            data = bytearray(os.fstat(file.fileno()).st_size)  # a device has size 0, so it is not read
             file.readinto(data)
         return unpack(data, kind)
     except CorruptFileError as error:
