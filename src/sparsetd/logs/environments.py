@@ -126,7 +126,7 @@ def _divided(total: int, n: int) -> Array:
 
 
 def _draw(policy: Policy, s: Array, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Actions by inversion of the cumulated probabilities, one uniform number per row, and their probabilities."""
+    """Draw one action per row by inverting the cumulated probabilities; also return their probabilities."""
     table = action_probabilities(policy, s)
     cumulated = np.cumsum(table, axis=1)
     u = rng.random(len(s))[:, None] * cumulated[:, -1:]
@@ -135,7 +135,7 @@ def _draw(policy: Policy, s: Array, rng: np.random.Generator) -> tuple[Array, Ar
 
 
 def _flatteners(env: Any) -> tuple[Any, Any]:
-    """Functions from one observation to a vector, and from what the environment returns to one row per environment.
+    """Return two functions: one flattens an observation, one makes a row per environment of all observations.
 
     Numbers and arrays stay as they are; dictionaries and tuples are flattened by Gymnasium.
     """

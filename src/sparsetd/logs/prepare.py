@@ -499,7 +499,7 @@ def _ids(column: Column) -> list[str]:
 
 
 def _reward(table: Table, column: Column) -> Array:
-    """A number per row; an outcome of the whole episode stands in its last row and is 0 before."""
+    """Return a reward per row; an outcome of the whole episode stands in its last row and is 0 before."""
     if not table.worth:
         raw_columns.say_how(column, column.reading, table)
     values, gaps, last = column.spread(_worth(table, column)), column.gaps, table.last
@@ -643,7 +643,7 @@ def _is_role(name: str) -> bool:
 
 
 def _likely(table: Table, unnamed: Sequence[str]) -> dict[str, list[Column]]:
-    """The columns that may be the reward (an outcome in words), the episode or the action, for roles nobody named."""
+    """Find columns that may be the reward (an outcome in words), the episode or the action, if nobody named them."""
     likely: dict[str, list[Column]] = {"reward": [], "episode": [], "action": []}
     in_words = []
     for column in table.free:

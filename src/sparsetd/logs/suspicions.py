@@ -115,7 +115,7 @@ def _design(t: Transitions) -> Array:
 
 
 def _r2(rows: Array, reward: Array) -> float:
-    """Share of the variance a ridge regression explains."""
+    """The share of the variance that a ridge regression explains."""
     centred = reward - reward.mean()
     total = float(centred @ centred)
     gram = rows.T @ rows + 1e-6 * len(rows) * np.eye(rows.shape[1])  # columns may be copies of one another

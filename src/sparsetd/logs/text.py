@@ -54,7 +54,7 @@ def _lines_of(text: str, separator: str, *, strict: bool = True) -> Iterator[lis
 
 
 def _last_end(data: bytes) -> int:
-    """The end of the last whole line. A line break inside quotes does not end a line."""
+    """Find the end of the last whole line. A line break inside quotes does not end a line."""
     end = data.rfind(b"\n") + 1
     if data.count(b'"', 0, end) % 2:
         for field in reversed(list(_QUOTED.finditer(data))):
@@ -288,7 +288,7 @@ def _told_apart(names: Sequence[str]) -> list[str]:
 
 
 def _without_end(record: list[str], least: int) -> list[str]:
-    """A record without the empty fields that a separator at the end of a line makes."""
+    """Drop the empty fields that separators at the end of a line make."""
     filled = [i + 1 for i, field in enumerate(record) if field.strip()]
     return record[: max([least, *filled])]
 

@@ -123,7 +123,7 @@ class Transitions(Framed):
         return f"Transitions({len(self)} rows, {self.n_episodes} episodes, {width} observed columns, {ends})"
 
     def to_frame(self) -> Any:
-        """One row per transition, the observed columns by name, as a pandas (or polars) frame."""
+        """Return a pandas (or polars) frame with one row per transition and the observed columns by name."""
         action = self.action if self.action_names is None else np.array(self.action_names, dtype=object)[self.action]
         shown = {"episode": self.episode, "action": action, "reward": self.reward, "terminated": self.terminated}
         shown |= {"truncated": self.truncated, "behavior_prob": self.behavior_prob, "target_prob": self.target_prob}
@@ -135,11 +135,11 @@ class Transitions(Framed):
         return self[:ROWS].to_frame()
 
     def plot(self, ax: Any = None) -> Any:
-        """A histogram of the importance ratios; returns the axes."""
+        """Draw a histogram of the importance ratios, and return the axes."""
         return plots.ratios(self, ax)
 
     def __getitem__(self, rows: slice | Array) -> Transitions:
-        """Some of the rows. Where rows are skipped a `start` is set, so that no trace carries over the gap."""
+        """Take some of the rows. Where rows are skipped a `start` is set, so that no trace carries over the gap."""
         index = np.arange(len(self))[rows]
         if index.ndim != 1:
             raise TypeError("Transitions are sliced by rows: pass a slice, a mask or an array of row numbers.")
@@ -153,22 +153,28 @@ class Transitions(Framed):
         return len(self._bounds()) - 1
 
     def episodes(self) -> Iterator[Transitions]:
-        """The episodes one by one."""
+        """Yield the episodes one by one."""
         bounds = self._bounds()
         return (self[i:j] for i, j in pairwise(bounds))
 
     def part(self, k: int, n: int) -> Transitions:
-        """The k-th of n parts of the episodes, by a hash of their ids: parts are of equal size and share no episode."""
+        """Take the k-th of n parts of the episodes, for example to learn a policy on one and judge it on another.
+
+        A hash of the ids decides on the part of an episode. Parts are of equal size and share no episode.
+        """
         if not 1 <= k <= n <= self.n_episodes:
             raise ValueError(f"There is no part {k} of {n} of {self.n_episodes} episodes: count from 1 to {n}.")
         return self[np.flatnonzero(self.parts(n, "part") == k - 1)]
 
     def parts(self, n: int, salt: str) -> Array:
-        """The part 0, …, n − 1 of every row's episode; another `salt` gives independent parts."""
+        """Divide the episodes into n parts, and return the part 0, …, n − 1 of every row.
+
+        Another `salt` gives independent parts.
+        """
         return np.repeat(partition(self.ids(), n, salt), np.diff(self._bounds()))
 
     def ids(self) -> Array:
-        """The name of each episode: its `episode_id`, or its number if the log has no names."""
+        """Return the id of each episode: its `episode_id`, or its number if the log has no ids."""
         named = self.episode if self.episode_id is None else self.episode_id
         return named[self._bounds()[:-1]]
 
@@ -177,13 +183,19 @@ class Transitions(Framed):
         return list(self.names or (f"x{j}" for j in range(self.observation.shape[1])))
 
     def returns(self, gamma: float = 1.0) -> Array:
-        """Σ_t γᵗ r_t of every episode, as logged; an episode that was cut off counts with the rows that it has."""
+        """Sum the discounted rewards of every episode as they were logged, Σ_t γᵗ r_t.
+
+        An episode that was cut off counts with the rows that it has.
+        """
         bounds = self._bounds()
         age = np.arange(len(self)) - np.repeat(bounds[:-1], np.diff(bounds))
         return np.asarray(np.add.reduceat(gamma**age * self.reward, bounds[:-1]))
 
     def importance_ratio(self) -> Array:
-        """π(a|s)/μ(a|s) of every row: the column `ratio`, else target_prob / behavior_prob, else 1."""
+        """Return how much likelier the target policy takes each logged action than the behaviour, π(a|s)/μ(a|s).
+
+        This is the column `ratio`, else target_prob / behavior_prob, else 1.
+        """
         if self.ratio is not None:
             return self.ratio
         if self.target_prob is None or self.behavior_prob is None:
@@ -191,7 +203,10 @@ class Transitions(Framed):
         return np.asarray(self.target_prob / self.behavior_prob)
 
     def probabilities(self, policy: Any, observation: Array | None = None) -> Array:
-        """π(·|s) of every row, or of other observations of the same columns, by the names that the log knows."""
+        """Ask a policy for the probabilities π(·|s) of all actions in every row, or in other observations.
+
+        The policy sees the names of columns and actions that the log knows.
+        """
         rows = self.observation if observation is None else observation
         asked = callable(policy) or hasattr(policy, "predict_proba") or np.ndim(policy) == 0  # a rule in words is 0-d
         if observation is not None and not asked:
@@ -208,7 +223,7 @@ class Transitions(Framed):
         return 0 if action is None or action.ndim > 1 else int(np.max(action, initial=-1)) + 1
 
     def with_codes(self) -> Transitions:
-        """The same rows with actions as codes 0, 1, … if they are whole numbers written as floats, and no densities."""
+        """Turn actions into codes 0, 1, … if they are whole numbers written as floats, without densities."""
         action, mu = self.action, self.behavior_prob
         if action is None or action.ndim == 1 or action.shape[1] != 1 or not is_whole(action):
             return self
@@ -217,12 +232,12 @@ class Transitions(Framed):
         return replace(self, action=action[:, 0].astype(np.int64))
 
     def with_target(self, policy: Any) -> Transitions:
-        """The same rows with `target_prob` = π(a|s) of the given policy; a `ratio` of another target is dropped."""
+        """Put the probabilities π(a|s) of a policy into `target_prob`; a `ratio` of another target is dropped."""
         table = self.probabilities(policy)
         return replace(self, target_prob=chosen(table, discrete(self.action, table.shape[1])), ratio=None)
 
     def with_columns(self, names: Sequence[str] | None) -> Transitions:
-        """The rows with only these observed columns, in this order; unchanged if either side has no names."""
+        """Keep only these observed columns, in this order; nothing changes if either side has no names."""
         if self.names is None or names is None:
             return self
         s, after = (in_order(rows, self.names, names) for rows in (self.observation, self.next_observation))

@@ -403,5 +403,5 @@ class Decoder:
 
 
 def _size_of_text(n: int, n_bytes: int, dtype: Any) -> int:
-    """Bytes of memory for n pieces of text: each as a string, of up to four bytes a letter, and all as an array."""
+    """Bytes that n pieces of text take in memory: each as a string, up to four bytes a letter, and all as an array."""
     return TEXT * n + 4 * n_bytes + (n * dtype.itemsize if dtype.kind == "U" else 0)
