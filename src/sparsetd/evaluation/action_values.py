@@ -119,7 +119,7 @@ def second_opinion(
 ) -> tuple[Estimate, Estimate] | None:
     """LSTD-Q of the target on action blocks, and the doubly robust estimate with its q.
 
-    None if the target cannot say what it does in successors, or if there are too many weights.
+    None if the target has no probabilities for the successors, or if there are too many weights.
     """
     if target.form is None or isinstance(target.form, np.ndarray):
         return None

@@ -172,7 +172,7 @@ def estimate_behavior(
 
 
 class _Logistic:
-    """The standardised logistic regression; in a pipeline the checks of small inputs would take half of the time."""
+    """The standardised logistic regression, without a pipeline, whose checks of small inputs take half of the time."""
 
     def fit(self, X: Any, action: Array) -> _Logistic:
         self.scaler = StandardScaler().fit(X)
@@ -297,5 +297,5 @@ def _log_loss(table: Array, action: Array) -> float:
 
 
 def _loss(taken: Array) -> float:
-    """The mean of −log p of what was done."""
+    """The mean of −log p of the logged actions."""
     return float(-np.log(np.maximum(taken, np.finfo(float).tiny)).mean())

@@ -103,10 +103,10 @@ def by_severity(cautions: Iterable[Caution]) -> tuple[Caution, ...]:
 class Evidence:
     """Everything about one answer that the rules may look at.
 
-    `observed` is the mean return of the log, `modelled` what the features make of the logged behaviour, and `apart` the
-    difference of the two. `few` is the value on the features that matter alone, and `fewer` its difference to the
-    value; None where no feature was selected. `sample_mean` says that the answer is the mean return and rests on no
-    model.
+    `observed` is the mean return of the log, `modelled` the value that the features give to the logged behaviour, and
+    `apart` the difference of the two. `few` is the value on the features that matter alone, and `fewer` its difference
+    to the value; None where no feature was selected. `sample_mean` says that the answer is the mean return and rests on
+    no model.
     """
 
     own: Estimate
@@ -283,7 +283,7 @@ def behavior_misfit(e: Evidence) -> Finding:
     rounding = 1e-9 * (abs(modelled.value) + abs(e.observed.value))
     if z < DISAGREE or away < MATTERS or abs(apart.value) <= rounding:
         return None
-    tail = "" if e.facts.complete else " (with the model's own value of what was cut)"
+    tail = "" if e.facts.complete else " (with the model's value of the rest, where episodes were cut)"
     return "red", {"observed": modelled.value - apart.value, "tail": tail, "apart": z}
 
 

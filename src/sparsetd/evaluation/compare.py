@@ -112,7 +112,7 @@ class Comparison(Decision):
         }
 
     def plot(self, ax: Any = None) -> Any:
-        """The values with intervals that hold together: against the threshold of a family of rules, else by name.
+        """Plot the values with intervals that hold at once: by threshold for a family of rules, else by name.
 
         A dashed line is the value of what was done.
         """
@@ -193,9 +193,9 @@ def compare(
         Name to policy, in any form that `evaluate` takes as a target; the first is the reference. A rule with a range
         of thresholds ("B if lactate > {1..4}") stands for one policy per threshold.
     by : str, array, mapping or function, optional
-        Subgroups by what is known when an episode begins: the name of an observed column, or {name: values} of another
-        (thirds where it has many values); a label per row or per episode; a function from observations to labels; or
-        "group", for a column that the log was read with as ``read(…, group="age_group")``.
+        Subgroups by something known when an episode begins: the name of an observed column, or {name: values} of
+        another (thirds where it has many values); a label per row or per episode; a function from observations to
+        labels; or "group", for a column that the log was read with as ``read(…, group="age_group")``.
     gamma, features, classifier, level, n_folds, n_resamples, random_state, cluster, engine, checkpoint
         As in `evaluate`.
 

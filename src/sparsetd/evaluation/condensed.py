@@ -241,7 +241,7 @@ def condense(
 
 
 def _influence_powers(part: Part, model: LinearValue, states: Array | None) -> Array:
-    """Powers of what every episode adds to n times the error of V at the states, or of its mean over first states."""
+    """Powers of the terms that episodes add to n times the error of V at the states, or of its mean at the start."""
     first, n = part.episodes.first, model.n_episodes
     score = np.add.reduceat((part.batch.ratio * model.errors(part))[:, None] * part.states, first) @ model.inverse.T
     if states is not None:

@@ -396,7 +396,7 @@ def _column(log: Transitions, name: str) -> Array:
 
 
 def in_blocks(log: Transitions) -> tuple[Transitions, str]:
-    """A log that is one long record, cut into blocks, and a sentence about them; any other log as it is."""
+    """A log that is one long record, cut into blocks, and a sentence about them; any other log unchanged."""
     if log.n_episodes != 1 or not isinstance(log.observation, np.ndarray):
         return log, ""
     length = block_length(np.column_stack([log.reward, log.observation[:, :LOOKED]]))

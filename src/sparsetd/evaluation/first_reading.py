@@ -58,11 +58,11 @@ WithError = Callable[[Array], tuple[Array, Array]]
 class Column:
     """A column of the log: how much it matters and how.
 
-    `importance` is the share of what the value function explains on held-out episodes that is lost without the column,
-    with its `standard_error`; `shape` has the value against the column, less its mean, with the ends of its band.
-    `weight` is the change of the value per standard deviation, with its interval: half of that between the column's
-    16th and 84th percentile where it is curved. `linear` says that the column enters as it came, and `matters` that
-    its importance is beyond chance, for as many columns as there are.
+    `importance` says how much of what the value function explains on held-out episodes is lost without the column, as a
+    share, with its `standard_error`; `shape` has the value against the column, less its mean, with the ends of its
+    band. `weight` is the change of the value per standard deviation, with its interval: half of that between the
+    column's 16th and 84th percentile where it is curved. `linear` says that the column enters as it came, and `matters`
+    that its importance is beyond chance, for as many columns as there are.
     """
 
     name: str
@@ -249,7 +249,7 @@ def first_reading(log: Opened, settings: Settings, details: bool) -> First:
     policies = (None, *every)
     span = Span.of(rows.ratios) if isinstance(rows, Part) and rows.ratios is not None else Span.none(len(every))
     asked = {"sums": policy_sums(group, n, [policies[k] for k in span.formed]), "tail": Ask(_tail)}
-    # Copies are told by the digests, and the share of the digests that is kept bounds their number.
+    # Copies of episodes have equal digests. A share of the digests is kept, so that they are never too many.
     asked["digests"] = Ask(_digests, (min(1.0, MOST_COMPARED / len(groups.group)),), whole=True)
     asked |= {f"facts {k}": Ask(Facts.of, whole=True).under(k) for k in every}
     asked |= {f"ages {k}": Ask(support.by_age, whole=True).under(k) for k in every if details}

@@ -37,7 +37,7 @@ FEWEST = 20  # episodes (or clusters) in each part
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """One split: what was proposed, its test on the other episodes, and what was tried."""
+    """One split: the proposed policy, its test on the other episodes, and all candidates."""
 
     policy: ScorePolicy
     evaluation: Evaluation

@@ -115,9 +115,9 @@ class Feature:
 class Robustness:
     """How strong an unrecorded cause would have to be to explain away a gain, at every decision.
 
-    `gamma` is Γ*: the least factor by which such a cause would have to change the odds of the logged action for the
-    sign of the difference, with chance, to be lost; None where it holds at the largest factor that was tried. `columns`
-    say by how much recorded columns change these odds, the strongest first.
+    `gamma` is Γ*: the least factor on the odds of the logged action with which a cause, together with chance, could
+    explain the sign of the difference. It is None if even the largest factor that was `tried` could not. `columns` say
+    by how much recorded columns change these odds, the strongest first.
 
     Examples
     --------
@@ -158,9 +158,9 @@ class Evaluation(Decision):
     `print` it, take `to_dict()`, or write a page with `sparsetd.report.page`.
 
     `estimate` is the value from `n_used` of `n_candidates` features, `features` those that matter. `observed` is the
-    mean return of the log as it is, `modelled` what the same features make of the logged behaviour, and `behavior` the
-    one of the two that `difference` is taken against: the first where no episode was cut. `warnings` are cautions with
-    a code and a severity, the worst first.
+    mean return of the log as it is, `modelled` the value that the same features give to the logged behaviour, and
+    `behavior` the one of the two that `difference` is taken against: the first where no episode was cut. `warnings` are
+    cautions with a code and a severity, the worst first.
 
     Examples
     --------

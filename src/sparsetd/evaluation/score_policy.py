@@ -40,13 +40,13 @@ TRIED = (("greedy", 0.05), ("greedy", 0.15), ("safe", 0.1), ("tilt", 1.0), ("til
 MOST_WEIGHTS = 3_000  # of one table: LSTD-Q solves a dense system of this size
 LEAST = 0.02  # an action that was taken more rarely than this is not advised
 RULES = {
-    "greedy": "Take the action with the highest score. Only actions count that people took with a probability of at "
-    "least {0:g} in such a situation.",
+    "greedy": "Take the action with the highest score among those that people took with a probability of at least "
+    "{0:g} in this situation.",
     "safe": "Take rare actions as often as people took them. In all other cases take the action with the highest score "
-    "among those that people took with a probability of at least {0:g} in such a situation.",
-    "tilt": "Take an action the more often, the higher its score: its probability is proportional to e to the power of "
-    "the score, which is what people usually did (in log-odds) plus {0:g} times the estimated advantage. Actions that "
-    "people took with a probability below 0.02 are left out.",
+    "among those that people took with a probability of at least {0:g} in this situation.",
+    "tilt": "The higher the score of an action, the more often it is taken: its probability is proportional to e to "
+    "the power of the score, which is what people usually did (in log-odds) plus {0:g} times the estimated advantage. "
+    "Actions that people took with a probability below 0.02 are left out.",
 }
 
 

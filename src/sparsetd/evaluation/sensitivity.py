@@ -95,7 +95,7 @@ class Sensitivity(Decision):
 
     @property
     def flips(self) -> float | None:
-        """None where the sign holds over all Γ that were asked for."""
+        """The least Γ at which the difference may have the other sign; None if no Γ in `bounds` is so large."""
         return self._crossing(lambda b: (b.difference_low.value, b.difference_high.value))
 
     @property
@@ -215,7 +215,7 @@ def sensitivity(
         ends = []
         for sign in (1.0, -1.0):
             end = own.value if rows is None else rows.bound(own.value, strength, kind, sign, limits)
-            gain = end.less(found.logged.value)  # no confounding touches what the log earned
+            gain = end.less(found.logged.value)  # no confounding touches the value of what was done
             ends.append((end.estimate("bound"), gain.estimate("bound")))
         low, high = ends
         if bounds:  # bounds must widen with Γ; if a rough fit made an end narrower, the one before it is kept
@@ -228,7 +228,7 @@ def sensitivity(
 
 
 def _possible(limits: Ends, done: Ends, plain: Bound, level: float) -> tuple[Ends, Ends]:
-    """The ends of what a policy can be worth, and of its difference to a value between the ends of what was `done`.
+    """The range of values that a policy can have, and of its differences to a value within the range `done`.
 
     No range is narrower than the `plain` one, which is what `evaluate` says.
     """

@@ -77,7 +77,7 @@ def _labels(log: Transitions, by: Any) -> tuple[str, Array]:
 
 
 def by_group(found: Judgement, groups: Mapping[str, Array]) -> Together:
-    """Differences to the first policy within every group of episodes, each fitted to the group's own episodes.
+    """Differences to the first policy within every group of episodes, each fitted to the episodes of the group.
 
     A single policy is compared with what was done.
     """
@@ -139,7 +139,7 @@ def thirds(name: str, column: Array, most: int = 2) -> dict[str, Array]:
 
 @dataclass(frozen=True)
 class Place:
-    """A group of rows: its name, its share of the log and of the policy's own steps, and what differs there.
+    """A group of rows: its name, its share of the log and of the policy's steps, and how policies differ there.
 
     `differs` is the share of decisions that the policy takes otherwise; NaN for the group of one action.
     """

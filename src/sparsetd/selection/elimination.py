@@ -55,9 +55,10 @@ N_TESTED = 100  # features outside that are tested, those with the largest score
 
 @dataclass(frozen=True, eq=False)
 class MeanSystem:
-    """A θ = b with C, all means over rows; `free` columns are never dropped; d is the number of features behind it.
+    """The system A θ = b, with C; all are means over rows, and `free` columns are never dropped.
 
-    `earned` is the mean of ρrφ if that is not b (with traces).
+    `n_candidates` is the number of features that these columns come from. `earned` is the mean of ρrφ if that is not b
+    (with traces).
     """
 
     A: Array
