@@ -83,7 +83,7 @@ def tdc(
 
 
 def _corrected(name: str, eta: float, *, ww: Array, tw: Array, tt: Array, bt: Array, **others: Any) -> Table:
-    """The table of a method whose w follows the TD error, w ← w + ηα(δe − B ww Bᵀw), with the blocks of θ as given."""
+    """Return the table of a method whose w follows the TD error, w ← w + ηα(δe − B ww Bᵀw), from its other blocks."""
     error = np.outer(E, PHI - PSI)
     return Table.two_blocks(name, ww=eta * ww, wt=eta * error, tw=tw, tt=tt, bw=eta * E, bt=bt, **others)
 
@@ -151,7 +151,7 @@ def gtd2(eta: float = 1.0, lam: float = 0.0) -> Table:
 
 
 def _descent(name: str, eta: float, lam: float, *, ww: Array, damping_w: float = 0.0) -> Table:
-    """The table of θ ← θ + α(φ − γφ')(eᵀw), for a w that is learnt in one way or another."""
+    """Return the table of θ ← θ + α(φ − γφ')(eᵀw); `ww` and `damping_w` say how w is learnt."""
     blocks = {"ww": ww, "tw": -np.outer(PHI - PSI, E), "tt": np.zeros((3, 3)), "bt": np.zeros(3)}
     return _corrected(name, eta, **blocks, damping_w=damping_w, lam=lam)
 
@@ -184,8 +184,8 @@ def gq(eta: float = 1.0, lam: float = 0.0) -> Table:
 
     A_t = [[ηφφᵀ, ηe(φ−γφ̄)ᵀ], [γ(1−λ)φ̄eᵀ, e(φ−γφ̄)ᵀ]], b_t = r[ηe; e] (`eq:gqAb`), φ̄ = Σ_a π(a|s')φ(s', a).
 
-    The table is TDC's. The action is part of what is valued, so it needs no correction: the ratio multiplies the *old*
-    trace only, e_t = i_t φ_t + ρ_t γ_t λ e_{t−1}.
+    The table is TDC's. An action value takes the action as given, so the action needs no correction: the ratio
+    multiplies the *old* trace only, e_t = i_t φ_t + ρ_t γ_t λ e_{t−1}.
 
     References
     ----------

@@ -1,6 +1,7 @@
-"""Which penalty h(x) is added: each is a frozen value with `value`, `prox` and, where it is separable, `shrinkage`.
+"""The penalties h(x). Each is a frozen value with `value`, `prox` and, if it is separable, `shrinkage`.
 
-`prox` is the definition and the oracle; compiled solvers read `shrinkage` and apply the same map themselves.
+`prox` defines the penalty, and the tests compare the solvers with it. Compiled solvers read `shrinkage` and apply the
+same map themselves.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ __all__ = ["L1", "Custom", "ElasticNet", "GroupL1", "NoPenalty", "Penalty", "Rid
 
 @runtime_checkable
 class Penalty(Protocol):
-    """The interface of a penalty: its value, its proximal map and, where it is separable, its shrinkage.
+    """The interface of a penalty: its value, its proximal map and, if it is separable, its shrinkage.
 
-    h(x) for x = [w; θ] of shape (k, d), last block θ.
+    h(x) is a function of x = [w; θ], which has shape (k, d) and θ as its last block.
 
     `factor` multiplies the penalty feature by feature; 0 leaves a feature unpenalised.
 
@@ -55,7 +56,7 @@ def soft_threshold(v: Array, threshold: Array | float) -> Array:
 
 
 class Separable:
-    """A penalty that treats entries one by one; a subclass states the two weights of each block.
+    """A penalty that treats entries one by one; a subclass states the weights l1 and l2 of each block.
 
     h(x) = Σ_b l1_b‖x_b‖₁ + ½ l2_b‖x_b‖²
     """
@@ -164,8 +165,7 @@ class GroupL1:
 
     h(x) = Σ_b ρ_b Σ_g √|g| ‖x_{b,g}‖₂, where `groups[j]` is the number of feature j's group.
 
-    A group whose features all have factor 0 is unpenalised; otherwise the factor of a group is the mean of its
-    features'.
+    The factor of a group is the mean of its features' factors, so a group is unpenalised if all of these are 0.
 
     Examples
     --------
@@ -197,7 +197,7 @@ class GroupL1:
         return float(np.sum(self.group_weights(len(x), factor) * self.norms(x)))
 
     def prox(self, x: Array, step: float, factor: Array | None = None) -> Array:
-        """Scales each group by max(0, 1 − step ρ_b √|g| / ‖x_{b,g}‖)."""
+        """Scale each group by max(0, 1 − step ρ_b √|g| / ‖x_{b,g}‖)."""
         norms, threshold = self.norms(x), step * self.group_weights(len(x), factor)
         scale = np.maximum(1.0 - threshold / np.where(norms > 0, norms, 1.0), 0.0)
         return np.asarray(x * scale[:, self.groups])
@@ -210,10 +210,9 @@ class GroupL1:
 class Custom:
     """A penalty of your own, given by its proximal map.
 
-    h given by its prox: `prox_function(x, step)` returns argmin_u h(u) + ‖u − x‖²/(2 step) for x of shape (k, d).
+    `prox_function(x, step)` returns argmin_u h(u) + ‖u − x‖²/(2 step) for x of shape (k, d).
 
-    The solvers then call Python once per step, at some microseconds each. `value_function(x)` is only needed by
-    metrics.
+    The solvers then call Python once per step, which takes some microseconds. Only metrics need `value_function(x)`.
 
     Examples
     --------

@@ -52,7 +52,7 @@ class Table:
     trace: Trace = "state"
 
     def __post_init__(self) -> None:
-        """Refuse other shapes: compiled code takes them as given."""
+        """Check the shapes here, because compiled code does not."""
         k = np.size(self.damping)
         shapes = np.shape(self.M), np.shape(self.m), np.shape(self.damping)
         if k not in (1, 2) or shapes != ((3 * k, 3 * k), (3 * k,), (k,)):
@@ -111,7 +111,7 @@ class Batch:
 
     @property
     def columns(self) -> dict[str, Array]:
-        """The columns that `fit` of an estimator takes beside φ, the reward and φ'."""
+        """The columns that an estimator's `fit` takes beside φ, φ' and the reward."""
         return {name: getattr(self, name) for name in ("ratio", "discount", "start", "interest")}
 
     @property
@@ -120,7 +120,7 @@ class Batch:
 
     @property
     def n_entries(self) -> int:
-        """Stored numbers of φ."""
+        """How many numbers of φ are stored."""
         return int(self.phi.nnz if self.is_sparse else self.phi.size)  # type: ignore[union-attr]
 
     @property
@@ -130,7 +130,7 @@ class Batch:
 
 @dataclass
 class TraceCarry:
-    """What the trace of the next row needs to know of the last one: its discount, its ratio and the follow-on F."""
+    """The discount, the ratio and the follow-on F of the last row: they are needed for the trace of the next one."""
 
     discount: float = 0.0
     ratio: float = 1.0
@@ -210,20 +210,20 @@ def mean_system(table: Table, batch: Batch) -> tuple[Array, Array]:
 
 
 def rows_of(values: Any, rows: slice | Array) -> Any:
-    """Return some rows of a column, an array or a CSR matrix; a run of CSR rows shares its memory."""
+    """Return some rows of a column, an array or a CSR matrix; a slice of CSR rows shares its memory."""
     if not (sp.issparse(values) and values.format == "csr" and isinstance(rows, slice) and rows.step in (None, 1)):
         return values[rows]
     first, stop, _ = rows.indices(values.shape[0])
     lo, hi = values.indptr[first], values.indptr[max(stop, first)]
     out = sp.csr_array((max(stop - first, 0), values.shape[1]), dtype=values.dtype)
-    # The constructor would copy a short run.
+    # They are set one by one, because the constructor would copy a short slice.
     out.data, out.indices = values.data[lo:hi], values.indices[lo:hi]
     out.indptr = values.indptr[first : max(stop, first) + 1] - lo
     return out
 
 
 def dense(rows: Any, dtype: Any = np.float64) -> Array:
-    """Return rows of φ as a contiguous array, whatever they came in."""
+    """Return rows of φ, dense or sparse, as a contiguous array."""
     return np.ascontiguousarray(rows.toarray() if sp.issparse(rows) else rows, dtype=dtype)
 
 
@@ -232,8 +232,8 @@ class Solution:
     """What a solver hands back: the estimate, how it was reached and why it stopped.
 
     `coef` is θ as reported (averaged where the solver averages) and `coef_last` the last iterate; `aux` is w, `dual`
-    is y. `status` is one word ("converged", "finished", "diverged", …) and `history` a dict of columns. `extras` become
-    fitted attributes of the estimator under their own names plus an underscore.
+    is y. `status` is one word ("converged", "finished", "diverged", …) and `history` a dict of columns. Each entry of
+    `extras` becomes a fitted attribute of the estimator, with an underscore after its name.
     """
 
     coef: Array
@@ -247,7 +247,7 @@ class Solution:
 
 
 def recurrence(old: Array, rows: Array, transpose: bool = False) -> Array:
-    """Return T u, from v_t = u_t + d_t v_{t−1}, or Tᵀ u by the same recurrence backwards."""
+    """Return v = T u, where v_t = u_t + d_t v_{t−1}; with `transpose` return Tᵀ u, by the same recurrence backwards."""
     if not old.any():
         return rows
     bands = np.ones((2, len(rows)))

@@ -1,4 +1,4 @@
-"""Steps that nobody sets: distance over gradients, for the stochastic iterations and for the saddle point."""
+"""Solvers that find their step sizes by distance over gradients, for the stochastic iterations and the saddle point."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sparsetd.solvers.stream import BOX, FREE, Average, FitNorm, Streaming
 
 @dataclass(frozen=True)
 class Automatic(Streaming):
-    """Steps that nobody sets: distance over gradients."""
+    """The base of the solvers that find their step sizes themselves."""
 
     average: Average = "suffix"
     radius: float = np.inf
@@ -26,26 +26,27 @@ class Automatic(Streaming):
         return rules.DistanceOverGradients(float(self.start), float(self.cap), self.dual_radius(size))
 
     def dual_radius(self, size: int) -> float:
-        """l2 radius of the dual ball; 0 where no ball bounds y and x and y share one step."""
+        """Return the l2 radius of the dual ball; 0 means that no ball bounds y, and that x and y share one step."""
         return {BOX: float(np.sqrt(size)), FREE: 0.0}.get(self.ball, 1.0)
 
 
 @dataclass(frozen=True)
 class DistanceOverGradients(Automatic):
-    """Takes each method's own stochastic step, with step sizes that nobody sets.
+    """Takes each method's stochastic step with automatic step sizes: the choice where nothing shall be tuned.
 
     x ← prox_{αh}(x − α_t(A_t x − b_t)) with α_t = max(r̄_t, r_0)/√Σ_{i≤t}‖g_i‖², r̄_t = max_{i≤t}‖x_i − x_0‖ (DoG).
 
     The distance moved so far estimates the distance to go, and r_0 = max_t ‖A_t x − b_t‖/‖A_t‖ starts it. Both have the
-    units of x, so the iterates follow a change of the units of rewards or features exactly. The factor in front is 1
-    for a reason: on a monotone operator ‖x_{t+1} − x*‖² ≤ ‖x_t − x*‖² + r̄_t²‖g_t‖²/Σ‖g_i‖² lets x grow by no fixed
-    factor per step, while at 2 the stochastic iterations of skew operators (GTD2) do. Where there is hardly any noise
-    to hold it down, α is kept below 2 over the mean of the bounds ‖M‖(‖φ‖² + ‖ψ‖² + ‖e‖ max(‖φ‖, ‖ψ‖)) of ‖A_t‖, which
-    are loose by a factor of about 3, and always below 3 over that of the row: no step does more than solve its row.
+    units of x, so the iterates follow a change of the units of rewards or features exactly. The factor in front of α_t
+    is 1. On a monotone operator ‖x_{t+1} − x*‖² ≤ ‖x_t − x*‖² + r̄_t²‖g_t‖²/Σ‖g_i‖², so x then grows by no fixed factor
+    per step; with a factor of 2 the stochastic iterations of skew operators (GTD2) do. Two bounds matter where there is
+    hardly any noise to hold α down. It stays below 2 over the mean of the bounds ‖M‖(‖φ‖² + ‖ψ‖² + ‖e‖ max(‖φ‖, ‖ψ‖))
+    of ‖A_t‖, which are loose by a factor of about 3. It also stays below 3 over the bound of its row, so that no step
+    does more than solve its row.
 
-    `average` is that of the iterates with weights α_t, over all rows or over the last quarter to half of them
-    ("suffix"). With `extragradient` the gradient is taken at a trial point (on the same row), and the trial points are
-    averaged. Where nothing is penalised, `rescale` finds units for features of very different sizes (`units`).
+    The average weights the iterates by α_t. It runs over all rows, or over the last quarter to half of them ("suffix").
+    With `extragradient` the gradient is taken at a trial point (on the same row), and the trial points are averaged.
+    Without a penalty, `rescale` finds units for features of very different sizes (see `units`).
 
     See also `Stochastic`: the same steps, with sizes that are set by hand.
 
@@ -73,13 +74,13 @@ class DistanceOverGradients(Automatic):
 
 @dataclass(frozen=True)
 class SaddleDistanceOverGradients(DistanceOverGradients):
-    """Takes the saddle-point steps of RO-TD with trial points, and with step sizes that nobody sets.
+    """Takes the saddle-point steps of RO-TD with trial points and automatic step sizes.
 
     min_x max_{‖y‖_n ≤ 1} yᵀ(Ax − b) + h(x): extragradient steps, x by distance over gradients, y by R/√Σ‖g_y‖².
 
     R is the l2 radius of the dual ball, which is known. Without the trial point the iteration circles the saddle point
-    and r̄ takes the radius of the circle for a distance to go. The steps fall as 1/√t, and with them the bias of using
-    one row twice.
+    and r̄ mistakes the radius of that circle for the distance to go. The steps fall as 1/√t, and so does the bias that
+    comes from using each row twice.
 
     See also `PrimalDual`: the same saddle point, with sizes that are set by hand.
 
@@ -102,12 +103,12 @@ class SaddleDistanceOverGradients(DistanceOverGradients):
 
     saddle: ClassVar[bool] = True
     start: ClassVar[float] = 0.3
-    cap: ClassVar[float] = np.inf  # y is bounded: what α multiplies has the units of ‖A_t‖, not of ‖A_t‖‖x‖
+    cap: ClassVar[float] = np.inf  # y is bounded, so α multiplies a number in the units of ‖A_t‖, not of ‖A_t‖‖x‖
 
 
 @dataclass(frozen=True)
 class LeastSquaresDistanceOverGradients(DistanceOverGradients):
-    """Minimises the squared residual plus a penalty by saddle-point steps, with step sizes that nobody sets.
+    """Minimises the squared residual plus a penalty by saddle-point steps with automatic step sizes.
 
     min_x max_y yᵀ(Ax − b) − ½‖y‖² + h(x) = min_x ½‖Ax − b‖² + h(x): one step for x and y, since no ball bounds y.
 

@@ -16,15 +16,15 @@ from sparsetd.system import Array
 class CoinBetting(Automatic):
     """Learns each block by betting on its gradients, without any step size: the learner inside PF-GTD.
 
-    x_b = x_0 + βWu with g = (A_t x − b_t)_b, s = gᵀu, m = s/(1 − βs) for every block b on its own, and
+    x_b = x_0 + βWu with g = (A_t x − b_t)_b, s = gᵀu, m = s/(1 − βs) for each block b separately, and
 
         A += m²   W −= sβW   β ← clip(β − 2m/((2 − ln 3)A), ±1/2h)   u ← Π₁(u − g/√(2Σ‖g‖²))
 
-    A gambler bets the fraction β of a wealth W on the sign of the next outcome, in the direction u. Gradients are cut
-    to the largest norm h seen before. `wealth` is shared equally by the blocks. Published code starts u at random; here
-    u = 0, which keeps the result a function of the rows. The reported average is uniform.
+    A gambler bets the fraction β of a wealth W on the sign of the next outcome, in the direction u. A gradient that is
+    longer than the largest norm h seen before is cut to it. The blocks share `wealth` equally. Published code starts u
+    at random. Here u starts at 0, so that the result depends on the rows alone. The reported average is uniform.
 
-    See also `DistanceOverGradients`: steps that nobody sets, and that take a penalty.
+    See also `DistanceOverGradients`: automatic steps that also take a penalty.
 
     References
     ----------

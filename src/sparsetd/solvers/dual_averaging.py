@@ -19,13 +19,13 @@ from sparsetd.system import Array
 class DualAveraging(Automatic):
     """Computes each point from the sums of all gradients, so that every iterate of the saddle point is truly sparse.
 
-    min_x max_{‖y‖_n ≤ 1} yᵀ(Ax − b) + h(x) with the point a function of the sums of all gradients:
+    min_x max_{‖y‖_n ≤ 1} yᵀ(Ax − b) + h(x), where the point is a function of the sums of all gradients:
 
         x = argmin ⟨Σa_i g_x, x⟩ + Σa_i h(x) + ½√Σ‖g_x‖² ‖x − x_0‖²      y = Π(R Σa_i g_y / √Σa_i²‖g_y‖²)
 
-    with a_i = max(r̄_i, r_0) and gradients at trial points, which include the row's own gradient (dual extrapolation).
-    The threshold Σa_i ρ grows as fast as the sum of gradients itself: a coordinate is exactly zero unless its *mean*
-    gradient exceeds ρ, where a proximal step only ever shaves off αρ. Sparsity counts from x_0 = 0.
+    with a_i = max(r̄_i, r_0) and gradients at trial points, which include the gradient of the row itself (dual
+    extrapolation). The threshold Σa_i ρ grows as fast as the sum of gradients. From x_0 = 0 a coordinate is therefore
+    exactly zero unless its *mean* gradient exceeds ρ. A proximal step only takes off αρ each time.
 
     The average of sparse points is not sparse. With `sparse` it is reported with zeros where the points it averages
     were zero for at least half of the weight; average='none' reports the last point as it is.
@@ -65,7 +65,7 @@ class DualAveraging(Automatic):
         return {name: np.zeros(x.shape, x.dtype) for name in ("sum_x", "sum_y", "share", "earlier_share")}
 
     def primal_of(self, state: StreamState, total: Array, squares: float, mass: float, system: System) -> Array:
-        """x of a sum of gradients."""
+        """Return the point x that belongs to a sum of gradients."""
         first = 2 - system.table.n_blocks
         l1, l2 = mass * system.fixed.l1[first:2], mass * system.fixed.l2[first:2]
         x = plain.argmin(state.origin, total, squares, l1, l2, system.factor)

@@ -1,4 +1,4 @@
-"""Steps that are set by hand: the stochastic iterations, the paper's saddle point, and their Mirror-Prox."""
+"""Solvers whose step size is set by hand: the stochastic iterations, the paper's saddle point, and their Mirror-Prox."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class PowerDecay:
 
     Proposition 1 needs Σα = ∞ and Σα² < ∞ (power in (½, 1]); a constant step reaches an O(α) neighbourhood only.
 
-    See also `Stochastic`: takes it as `step_size`.
+    See also `Stochastic`, which takes it as `step_size`.
 
     Examples
     --------
@@ -40,7 +40,7 @@ class PowerDecay:
 
 @dataclass(frozen=True)
 class HandSet(Streaming):
-    """Steps that are set by hand."""
+    """The base of the solvers whose step size is set by hand."""
 
     step_size: float | Schedule = 0.01
     average: Average = "all"
@@ -59,7 +59,7 @@ class Stochastic(HandSet):
 
     The last iterate is reported unless an average is asked for.
 
-    See also `DistanceOverGradients`: the same steps, with sizes that nobody sets.
+    See also `DistanceOverGradients`: the same steps, with automatic sizes.
 
     Examples
     --------
@@ -83,11 +83,11 @@ class PrimalDual(HandSet):
 
     min_x max_{‖y‖_n ≤ 1} yᵀ(Ax − b) + h(x) by x ← prox_{αh}(x − αA_tᵀy), y ← Π_n(y + α(A_t x − b_t)) (`eq:RO-TD`).
 
-    Both steps use the old point. `fit_norm` is m; the dual ball has the conjugate exponent n and Π_n is the true
-    Euclidean projection (the paper's radial scaling is that only for n = 2; for n = 1 it converges to the wrong point).
+    Both steps use the old point. `fit_norm` is m. The dual ball has the conjugate exponent n, and Π_n is the true
+    Euclidean projection. The paper's radial scaling equals it only for n = 2; for n = 1 it leads to the wrong point.
 
     See also `SaddleMirrorProx`: the same saddle point with trial steps; `SaddleDistanceOverGradients`: the same with
-    sizes that nobody sets.
+    automatic sizes.
 
     Examples
     --------
@@ -137,9 +137,9 @@ class MirrorDescent(HandSet):
 class MirrorProx(MirrorDescent):
     """Takes a trial step first and uses the gradient found there, which calms methods that circle their solution.
 
-    Trial step x_m from x, then x⁺ from x with the gradient at x_m, both on the same row; the average is of the x_m.
+    The trial step leads from x to x_m, and the step from x to x⁺ with the gradient at x_m, both on the same row.
 
-    On the residual operator A_t x − b_t itself: GTD2-MP and TDC-MP.
+    The points x_m are averaged. On the residual operator A_t x − b_t this gives GTD2-MP and TDC-MP.
 
     See also `SaddleMirrorProx`: the same on the saddle point of RO-TD.
 
@@ -163,7 +163,7 @@ class MirrorProx(MirrorDescent):
 class SaddleMirrorProx(PrimalDual):
     """Takes the saddle-point steps of RO-TD with a trial step before each, so that they circle less.
 
-    Mirror-Prox on min_x max_{‖y‖_n ≤ 1} yᵀ(Ax − b) + h(x): RO-TD with an extragradient. x may have a p-norm map.
+    Mirror-Prox on min_x max_{‖y‖_n ≤ 1} yᵀ(Ax − b) + h(x): RO-TD with an extragradient. `p` gives x a p-norm map.
 
     See also `PrimalDual`: the same saddle point without trial steps.
 
@@ -194,7 +194,7 @@ class LeastSquaresSaddle(HandSet):
 
     x ← x − α(u + A_tᵀy), y ← y + α(A_t x − b_t − y), u ← clip(u + αx, ±ρ) (`eq:ROTD2` in the variables ρu, ρy).
 
-    See also `LeastSquaresDistanceOverGradients`: the same problem, with sizes that nobody sets.
+    See also `LeastSquaresDistanceOverGradients`: the same problem, with automatic sizes.
 
     Examples
     --------

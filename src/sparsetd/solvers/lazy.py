@@ -1,12 +1,12 @@
 """The lazy state of CSR rows: what it holds, how it begins, how rows are taken, and how it is read.
 
-`state.lazy` is a dict of plain values that a file can hold: the pass that it was begun for ("entries" or "awake"), the
-key (what the pass was begun for: another penalty begins a new state), and the tuples of arrays that the kernels take.
+`state.lazy` is a dict of plain values that a file can hold: the name of its pass ("entries" or "awake"), a key made of
+the settings (another penalty has another key, which begins a new state), and the tuples of arrays that the kernels take.
 
     entries    compiled.entries: steps set by hand, and any rule where nothing has a threshold
-    awake      compiled.awake: dual averaging, which needs to know who has reached zero
+    awake      compiled.awake: dual averaging, which must know which coordinates have reached zero
 
-Both keep the same law (`compiled.law`): a line per coordinate with (v, R) of every vector, and scalars for the rest.
+Both follow the same law (`compiled.law`): a line per coordinate with (v, R) of every vector, and scalars for the rest.
 """
 
 from __future__ import annotations
@@ -51,27 +51,27 @@ class Rows(NamedTuple):
 
 
 def rows_of(matrix: Any) -> Rows:
-    """CSR rows for the kernels, always of the same types: another type would compile another kernel.
+    """Return CSR rows for the kernels, always of the same types, because another type would compile another kernel.
 
-    To Numba a read-only array (a memory map, Arrow's memory) is another type; the kernels only read, so it is lent to
-    them as if it were not.
+    To Numba a read-only array (a memory map, Arrow's memory) is another type. The kernels only read, so they get a view
+    that hides this.
     """
     csr = matrix if sp.issparse(matrix) and matrix.format == "csr" else sp.csr_array(matrix)
     return Rows(_lent(csr.data, np.float64), _lent(csr.indices, np.int32), _lent(csr.indptr, np.int64))
 
 
 def _lent(array: Array, dtype: Any) -> Array:
-    """The array itself, or a view of it that does not say that it is read-only; a copy only for another type."""
+    """Return the array itself, or a view that looks writable; only an array of another type or layout is copied."""
     plain = np.ascontiguousarray(array, dtype=dtype)
     if plain.flags.writeable:
         return plain
-    lender = SimpleNamespace(owner=plain)  # what presents the memory of the array also keeps it alive
+    lender = SimpleNamespace(owner=plain)  # the view must keep the array alive
     lender.__array_interface__ = {**plain.__array_interface__, "data": (plain.ctypes.data, False)}
     return np.asarray(lender)
 
 
 def placed(places: Places, phi: Rows, phi_next: Rows) -> tuple[Rows, Rows]:
-    """Rows with the places of their features; the places of a φ' that is the next φ are written once for both."""
+    """Return the rows with places in place of features; where φ' is the next φ, both share one array of places."""
     if not places:
         return phi, phi_next
     ends, shift = (phi.indptr, phi_next.indptr), phi_next.indices.ctypes.data - phi.indices.ctypes.data
@@ -88,10 +88,10 @@ def _with_places(rows: Rows, places: Array) -> Rows:
 
 
 def horizon(d: int) -> int:
-    """Rows between flushes: enough that a flush, O(d), costs little per row, and no more.
+    """Return how many rows lie between two flushes: enough that a flush, O(d), costs little per row, and no more.
 
-    A sum is R + vP − sgn(v)ρQ. Its terms grow between flushes, and their rounding with them, while the sum itself may
-    be tiny.
+    A sum is R + vP − sgn(v)ρQ. Between flushes its terms grow, and so does their rounding error, while the sum itself
+    may be tiny.
     """
     return max(4 * d, 256)
 
@@ -100,12 +100,12 @@ def horizon(d: int) -> int:
 
 
 def taker(name: str, solver: Any, state: Any, system: Any) -> Callable[[Stream], int]:
-    """The function of a pass that takes rows, and returns how many before the run diverged.
+    """Return the function that takes rows in this pass; it returns how many it took before the run diverged.
 
-    Another pass or penalty begins a new state.
+    It begins a new state where the pass or the penalty has changed.
     """
     (kind, begin, step_of), fixed, rule = _PASSES[name], system.fixed, solver.rule(state.x.size)
-    # Weights of features are as many as the features, too many for the header of a file: a digest names them.
+    # There is a weight for every feature, which is too much for the header of a file: a digest stands for them.
     weighed = system.factor is not None and system.penalised
     named = hashlib.sha256(system.factor.tobytes()).hexdigest() if weighed else None
     key = repr((solver.average != "none", _constant(solver), fixed.l1.tolist(), fixed.l2.tolist(), named))
@@ -140,9 +140,9 @@ def part(state: Any, at: slice) -> Any:
 
 
 def trace(state: Any) -> Array:
-    """The trace, as an array by places."""
+    """Return the trace as a dense array in the order of the places."""
     out, s = np.zeros(state.x.shape[1]), _PASSES[state.lazy["pass"]][0](*state.lazy["lines"])
-    n = s.counter[TRACED]  # of hot coordinates, HOT is the same entry
+    n = s.counter[TRACED]  # HOT, the number of hot coordinates, is the same entry
     out[s.names[:n]] = s.faded[:n] if isinstance(s, Lines) else s.hot[:n, TRACE]
     return out
 
@@ -157,30 +157,30 @@ def take_sums(state: Any) -> None:
 
 
 def _lanes(state: Any, x: Array, y: Array | None) -> dict[int, Array]:
-    """The vectors that there are, of the features that have a place, by their lanes: w, θ, y1 and y2."""
+    """Return the vectors of a state by their lanes (w, θ, y1, y2), for the features that have a place."""
     found = {2 - len(x) + b: v[: state.count] for b, v in enumerate(x)}
     return found if y is None else found | {4 - len(y) + b: v[: state.count] for b, v in enumerate(y)}
 
 
 def _fill(line: Array, place: int, vectors: dict[int, Array]) -> None:
-    """Write vectors into the first lines, from a place on."""
+    """Write vectors into the first lines; lane b goes to number `place` + b of a line."""
     for b, values in vectors.items():
         line[: len(values), place + b] = values
 
 
 def _asked(state: Any) -> tuple[int, int]:
-    """The first lane that a state has, and the one after its last."""
+    """Return the first lane that a state uses, and the one after its last."""
     return 2 - len(state.x), 2 if state.y is None else 4
 
 
 def _blocks(state: Any, lanes: Array) -> tuple[Array, Array | None]:
-    """The blocks of x and of y among the numbers of all lanes."""
+    """Split the numbers of all lanes into the blocks of x and of y."""
     k = len(state.x)
     return lanes[2 - k : 2], None if state.y is None else lanes[4 - k : 4]
 
 
 def _special(state: Any, system: Any) -> tuple[Array, Array]:
-    """The places of the features whose penalty is not that of the others, and what multiplies it."""
+    """Return the places of the features with a penalty factor other than 1, and these factors."""
     if system.factor is None:
         return np.zeros(0, dtype=np.int64), np.zeros(0)
     features = np.flatnonzero(system.factor != 1.0)
@@ -188,7 +188,7 @@ def _special(state: Any, system: Any) -> tuple[Array, Array]:
 
 
 def _widened(s: Any, more: int) -> Any:
-    """Room for `more` coordinates in the trace, or among the hot ones and in the queue, and twice what there is."""
+    """Make room for `more` coordinates in the trace (or in the hot ones and the queue), and double what there is."""
     names = ("names", "faded") if isinstance(s, Lines) else ("names", "hot", "keys", "owners")
     old = {name: getattr(s, name) for name in names}
     wider = {name: np.append(v, np.zeros((len(v) + 2 * more, *v.shape[1:]), v.dtype), 0) for name, v in old.items()}
@@ -199,22 +199,22 @@ def _widened(s: Any, more: int) -> Any:
 
 
 def _constant(solver: Any) -> float:
-    """The step where it is set by hand and constant, or 0."""
+    """Return the step if it is set by hand and constant, otherwise 0."""
     return 0.0 if solver.step_size is None or callable(solver.step_size) else float(solver.step_size)
 
 
 def _is_sized(solver: Any, system: Any) -> bool:
-    """Whether a step without thresholds asks for norms."""
+    """Whether a step without thresholds needs norms."""
     bounded = np.isfinite(min(system.fixed.radius, system.fixed.ball))
     return not is_bent(solver, system) and bool(solver.measures or bounded)
 
 
 def _begin_entries(solver: Any, state: Any, system: Any) -> dict[str, Any]:
-    """Lines that hold the values of the dense state; features with a penalty of their own are marked in theirs."""
+    """Make lines from the values of the dense state; a feature with its own penalty factor has it in its line."""
     special, factors = _special(state, system)
     vectors, totals = _lanes(state, state.x, state.y), _lanes(state, state.totals.x, state.totals.y)
     d, summed, bent, constant = state.x.shape[1], solver.average != "none", is_bent(solver, system), _constant(solver)
-    # Only steps that are set by hand for w and θ often go without an average: a shape of its own is worth it there.
+    # Only hand-set steps of w and θ often run without an average, so only they get a line without sums.
     thin = not (summed or bent or _is_sized(solver, system))
     shape = WIDE if solver.saddle else THIN if thin else NARROW
     marks = law.MARKS[shape]
@@ -233,7 +233,7 @@ def _begin_entries(solver: Any, state: Any, system: Any) -> dict[str, Any]:
     history = aligned_zeros(every + 1 if searched else 1, 4)
     past = history, np.zeros(GUIDE, np.int64), np.zeros(512, np.int64), np.zeros(1, np.int64), np.zeros(1)
     how = shape, searched, bent and len(special) > 0
-    if any(v.any() for v in (*vectors.values(), *totals.values())):  # else a line is written when its coordinate is
+    if any(v.any() for v in (*vectors.values(), *totals.values())):  # otherwise a row writes the lines it touches
         _fill(line, V, vectors)
         _fill(line, R, {} if shape == THIN else totals)
         for b, start in _lanes(state, state.origin, None).items():
@@ -254,7 +254,7 @@ def _constants_of_lanes(system: Any, bent: bool, held: Array, summed: bool, cons
 
 
 def _begin_trace(s: Lines, place: int, trace: Array) -> Lines:
-    """The list of a trace that is given densely."""
+    """Turn a dense trace into the list that the kernels keep."""
     names = np.flatnonzero(np.abs(trace) > TRACE_TOL)
     s = _widened(s, len(names))
     s.names[: len(names)], s.faded[: len(names)] = names, trace[names]
@@ -264,14 +264,14 @@ def _begin_trace(s: Lines, place: int, trace: Array) -> Lines:
 
 
 def _origin(state: Any, s: Lines) -> Array:
-    """x_0, or an array without rows where it is zero."""
+    """Return x_0, or an array without rows if it is zero."""
     if not s.norms[law.ORIGIN].any():
         return np.zeros((0, 0))
     return np.asarray(state.origin, dtype=np.float64)
 
 
 def _entries_step(solver: Any, state: Any, system: Any) -> tuple[Any, tuple[Any, ...]]:
-    """The kernel, and what it takes after the rows and the lines."""
+    """Return the kernel and its arguments after the rows and the lines."""
     lazy, fixed, s = state.lazy, system.fixed, Lines(*state.lazy["lines"])
     (shape, searched, own), bent, measured = lazy["how"], is_bent(solver, system), solver.measures
     sized, traced = _is_sized(solver, system), system.table.lam > 0
@@ -292,7 +292,7 @@ def _entries_part(state: Any, at: slice) -> Any:
 
 
 def _begin_awake(solver: Any, state: Any, system: Any) -> dict[str, Any]:
-    """Lines that hold the sums of the dense state; a feature with a penalty of its own takes part in every row."""
+    """Make lines from the sums of the dense state; a feature with its own penalty factor takes part in every row."""
     d, special, (l1, l2) = state.x.shape[1], _special(state, system), (system.fixed.l1, system.fixed.l2)
     lane = np.array([l1, l2, np.arange(4) < 2, l1 > 0, EARLY / np.where(l1 > 0, l1, 1.0)], dtype=np.float64)
     hot, names, number = np.zeros((ROOM, awake.HOT_WIDTH)), np.zeros(ROOM, dtype=np.int64), np.zeros(2)
@@ -307,7 +307,7 @@ def _begin_awake(solver: Any, state: Any, system: Any) -> dict[str, Any]:
 
 
 def _sleeping(state: Any, s: Hot, special: tuple[Array, Array]) -> Hot:
-    """Lines, hot coordinates and a queue with room for all active ones, of the sums of the dense state."""
+    """Fill lines, hot coordinates and a queue (with room for all active ones) from the sums of the dense state."""
     mass, l1, room = float(state.record[MASS]), s.lane[L1], 8 * ROOM
     sums, shares = _lanes(state, state.more["sum_x"], state.more["sum_y"]), _lanes(state, state.more["share"], None)
     begun = any(values.any() for values in sums.values())
@@ -329,7 +329,7 @@ def _sleeping(state: Any, s: Hot, special: tuple[Array, Array]) -> Hot:
 
 
 def _heated(state: Any, s: Hot, special: Array, factors: Array) -> Hot:
-    """The special coordinates made hot, and after them those of the trace."""
+    """Make the special coordinates hot, and after them those of the trace."""
     trace = np.zeros(state.count) if state.trace is None else state.trace[0, : state.count]
     names = np.concatenate([special, np.setdiff1d(np.flatnonzero(np.abs(trace) > TRACE_TOL), special)])
     n = len(names)
@@ -344,7 +344,7 @@ def _heated(state: Any, s: Hot, special: Array, factors: Array) -> Hot:
 
 
 def _awake_step(_: Any, state: Any, system: Any) -> tuple[Any, tuple[Any, ...]]:
-    """The kernel, and what it takes after the rows and the lines."""
+    """Return the kernel and its arguments after the rows and the lines."""
     lazy, traced = state.lazy, system.table.lam > 0 or None
     numbers = lazy["weigh"], lazy["special"], horizon(state.x.shape[1]), traced
     return awake.stream, (room_for_a_step(), np.zeros((3, 4)), state.record, system.fixed, *numbers)

@@ -17,12 +17,12 @@ from sparsetd.system import Array, Solution, dense
 class LeastSquares(RowSolver):
     """Solves the mean LSTD system exactly, with a ridge where one is asked for: take it where features are few.
 
-    Solves (A + D) θ = b with A = E[e(φ − γφ')ᵀ], b = E[r e] and a ridge D; by the pseudo-inverse where it must.
+    (A + D) θ = b with A = E[e(φ − γφ')ᵀ], b = E[r e] and a ridge D; a singular system has its shortest solution.
 
-    With more rows than features O(d²) per row and in memory. With fewer, A = LᵀR/N has the rank of its rows, and with a
-    ridge on every feature θ = D⁻¹Lᵀc where (RD⁻¹Lᵀ/N + I) c = r/N: an N × N system. Without any ridge it is solved in
-    the spans of L and R, again N × N. Features that none of these rows has cost nothing if the rows are sparse. The
-    rank that was found is reported as `rank_`.
+    With more rows than features the cost is O(d²) per row and in memory. With fewer, the system becomes N × N, because
+    A = LᵀR/N. With a ridge on every feature θ = D⁻¹Lᵀc where (RD⁻¹Lᵀ/N + I) c = r/N; without any ridge the system is
+    solved in the spans of L and R. In sparse rows, features that never occur cost nothing. `rank_` reports the
+    numerical rank.
 
     See also `sparsetd.LSTD`: the estimator that takes this solver.
 
@@ -43,7 +43,7 @@ class LeastSquares(RowSolver):
 
     def solve(self, given: Posed) -> Solution:
         if given.rho:
-            raise ValueError("least squares takes no penalty or a ridge; for sparsity use LARSTD, SparseTD or ROTD")
+            raise ValueError("least squares takes no penalty but a ridge; for sparsity use LARSTD, SparseTD or ROTD")
         system, ridge = given.system, given.ridge
         if isinstance(system, MeanOperator) and system.batch.is_sparse and len(system.batch) < len(ridge):
             theta, rank = _solve_what_occurs(system, ridge)
@@ -61,7 +61,7 @@ def _solve(system: Any, ridge: Array) -> tuple[Array, int]:
 
 
 def _solve_what_occurs(system: MeanOperator, ridge: Array) -> tuple[Array, int]:
-    """θ, and the rank: a feature of sparse rows that none of them has gets no weight, and its ridge alone has rank."""
+    """Return θ and the rank. A feature that occurs in no row gets no weight, and adds to the rank only by a ridge."""
     rows: tuple[Any, Any] = system.batch.phi, system.batch.phi_next
     occurs = np.union1d(rows[0].indices, rows[1].indices)
     narrow = replace(system.batch, phi=rows[0][:, occurs], phi_next=rows[1][:, occurs])
@@ -71,7 +71,7 @@ def _solve_what_occurs(system: MeanOperator, ridge: Array) -> tuple[Array, int]:
 
 
 def solve_by_rows(system: MeanOperator, ridge: Array) -> tuple[Array, int]:
-    """θ = D⁻¹Lᵀc where (RD⁻¹Lᵀ/N + I) c = r/N, and the rank of LᵀR/N + D, which is short by as much as this one."""
+    """Return θ = D⁻¹Lᵀc where (RD⁻¹Lᵀ/N + I) c = r/N, and the rank of LᵀR/N + D: both systems lack the same rank."""
     left, right = _sides(system)
     n, d = left.shape
     scaled = left / ridge
@@ -80,7 +80,7 @@ def solve_by_rows(system: MeanOperator, ridge: Array) -> tuple[Array, int]:
 
 
 def solve_in_spans(system: MeanOperator) -> tuple[Array, int]:
-    """θ = Qz where (ST/N) z = S r/N with Lᵀ = PS and Rᵀ = QTᵀ: P and Q are orthonormal, so norms and rank are kept."""
+    """θ = Qz where (ST/N) z = S r/N, Lᵀ = PS and Rᵀ = QTᵀ. P and Q are orthonormal, so norms and rank are kept."""
     left, right = _sides(system)
     n = len(left)
     _, S = scipy.linalg.qr(left.T, mode="economic")
@@ -97,10 +97,10 @@ def _sides(system: MeanOperator) -> tuple[Array, Array]:
 
 
 def solve(A: Array, b: Array) -> tuple[Array, int]:
-    """θ of least norm that minimises ‖Aθ − b‖₂, with the numerical rank of A.
+    """Return the shortest θ that minimises ‖Aθ − b‖₂, and the numerical rank of A.
 
-    Features in very different units look dependent. So a system that is short of rank is tried again with rows and
-    columns of unit length; if it is regular then, the solution is the same.
+    Features in very different units look dependent. A system that lacks rank is therefore tried again with rows and
+    columns of unit length; if that system is regular, it has the same solution.
     """
     theta, rank = _shortest(A, b)
     if rank < len(b):

@@ -2,12 +2,12 @@
 
     min costᵀθ + weightᵀ|θ|     subject to     lower ≤ Rθ ≤ upper,     factorᵀ|θ| ≤ budget
 
-Only the rows K and the columns J that matter are handed to SciPy's HiGHS (θ_J = u − v, u, v ≥ 0). With the multipliers
-y of its rows and ν ≤ 0 of the budget, the answer solves the whole program if
+SciPy's HiGHS gets only the rows K and the columns J that matter (θ_J = u − v, u, v ≥ 0). With the multipliers y of its
+rows and ν ≤ 0 of the budget, the answer solves the whole program if
 
     lower ≤ Rθ ≤ upper     and     |cost − Rᵀy|_j ≤ weight_j − ν factor_j     for every row and every j,
 
-its optimality conditions. The rows and columns that violate them most join K and J.
+which are its optimality conditions. The rows and columns that violate them most join K and J.
 
 References
 ----------
@@ -31,12 +31,12 @@ from sparsetd.system import Array, Solution, TraceCarry, trace_weights
 
 STATUS = {0: "converged", 1: "step_limit", 2: "infeasible", 3: "unbounded"}
 TOLERANCE = 1e-7  # violations below this share of the largest number involved are rounding: HiGHS's own tolerance
-AT_ONCE = 20  # rows or columns that join in one round, or as many as there are
+AT_ONCE = 20  # rows or columns that may join in one round, or as many as are chosen already
 
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """The data above; `column(j)` is R[:, j] and `adjoint(y)` is Rᵀy. A row has an upper bound, a lower one or both."""
+    """The program above; `column(j)` is R[:, j], `adjoint(y)` is Rᵀy. A row has an upper bound, a lower one or both."""
 
     cost: Array
     weight: Array
@@ -74,11 +74,11 @@ class _Selection:
         return linprog(np.concatenate([weight + cost, weight - cost]), np.vstack(parts), np.concatenate(limits))
 
     def missing(self, answer: Any) -> tuple[Array, Array]:
-        """The columns and rows that must join. Without an answer there are no prices to choose by: everything joins."""
+        """Return the columns and rows that must join. Without an answer there are no prices, so everything joins."""
         program, none = self.program, np.zeros(0, dtype=np.intp)
         if answer.status == 2:
             return np.setdiff1d(np.arange(len(program.cost)), self.columns), none
-        if answer.status in (3, 4):  # HiGHS may not know whether unbounded or infeasible
+        if answer.status in (3, 4):  # HiGHS may not be able to tell unbounded from infeasible
             return none, np.setdiff1d(np.arange(len(program.lower)), self.rows)
         if answer.status != 0:
             return none, none
@@ -98,7 +98,7 @@ class _Selection:
 
 
 def minimise(program: Program, columns: Iterable[int], rows: Iterable[int]) -> tuple[Array, str, int]:
-    """θ (zero if there is none), the status and the number of rounds, beginning with these columns and rows."""
+    """Solve the program from these columns and rows; return θ (zero if there is none), status and number of rounds."""
     nothing = _Selection(program, [], np.zeros(0, dtype=np.intp), np.zeros((len(program.lower), 0)))
     selection = nothing.joined(sorted(set(columns)), rows)
     answer, rounds, theta = selection.solve(), 1, np.zeros(len(program.cost))
@@ -116,7 +116,7 @@ def _difference(answer: Any) -> Array:
 
 
 def _worst(excess: Array, size: int, scale: float) -> Array:
-    """The places with the largest excess: at most as many as are chosen already."""
+    """Return the places with the largest excess: at most AT_ONCE, or as many as are chosen already."""
     worst = np.argsort(-excess, kind="stable")[: max(AT_ONCE, size)]
     return np.asarray(worst[excess[worst] > TOLERANCE * max(1.0, scale)])
 
@@ -127,9 +127,9 @@ class Dantzig(RowSolver):
 
     min_θ Σ_i factor_i|θ_i| subject to |Aθ − b|_i ≤ ρ factor_i, for the means A and b: a linear program.
 
-    Always convex: no P-matrix is needed, so off-policy data are no obstacle. A Lasso-TD fixed point is feasible, so
-    this has the smaller ‖θ‖₁ of the two, and the features of LARS-TD's path are where the search begins. Infeasible
-    only if A is singular and ρ is small; then `status` says so and θ = 0.
+    The program is convex for every A: it needs no P-matrix, so off-policy data are no obstacle. A Lasso-TD fixed point
+    is feasible, so this solution has the smaller ‖θ‖₁ of the two. The search begins with the features of LARS-TD's
+    path. The program is infeasible only if A is singular and ρ is small; then `status` says so and θ = 0.
 
     See also `Lars`: a fixed point that satisfies the same bounds.
 
@@ -168,12 +168,12 @@ class Ralp(RowSolver):
 
     min_θ mean_t φ_tᵀθ subject to φ_tᵀθ ≥ r_t + ψ_tᵀθ for every sample and Σ_i factor_i|θ_i| ≤ budget.
 
-    The smallest value function that satisfies every sampled Bellman inequality: an upper bound on the values of the
-    sampled states, for deterministic transitions. With random ones each sample is taken at its word, so the bound is
-    loose: this method has no expectation in it. Samples of one state under several actions make it a method for
-    control. Keep a constant feature without penalty: with γ < 1 it makes the program feasible for any budget.
+    With deterministic transitions the solution is an upper bound on the values of the sampled states. With random ones
+    the bound is loose, because each sample has to satisfy its inequality, not their mean. If a state was sampled under
+    several actions, the solution bounds its *optimal* value, as control needs it. Keep a constant feature without
+    penalty: with γ < 1 it makes the program feasible for any budget.
 
-    Every row counts once, in the mean with its ratio × interest; rows where that is zero are left out.
+    Each row is one inequality, and has the weight ratio × interest in the mean. Rows of weight zero are left out.
 
     Examples
     --------
