@@ -116,7 +116,7 @@ def test_a_saddle_point_needs_an_operator_without_damping() -> None:
 def test_least_squares_needs_a_system_in_theta() -> None:
     with pytest.raises(ValueError, match="operator 'tdc' is not"):
         fit(LinearTD(operator="tdc", solver=solvers.LeastSquares()))
-    with pytest.raises(ValueError, match="no penalty or a ridge"):
+    with pytest.raises(ValueError, match="no penalty but a ridge"):
         fit(LinearTD(penalty=penalties.L1(0.1), solver=solvers.LeastSquares()))
 
 

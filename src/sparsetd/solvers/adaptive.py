@@ -79,8 +79,8 @@ class SaddleDistanceOverGradients(DistanceOverGradients):
     min_x max_{‖y‖_n ≤ 1} yᵀ(Ax − b) + h(x): extragradient steps, x by distance over gradients, y by R/√Σ‖g_y‖².
 
     R is the l2 radius of the dual ball, which is known. Without the trial point the iteration circles the saddle point
-    and r̄ mistakes the radius of that circle for the distance to go. The steps fall as 1/√t, and so does the bias that
-    comes from using each row twice.
+    and r̄ mistakes the radius of that circle for the distance to go. The steps fall as 1/√t, and with them the bias
+    that comes from using each row twice.
 
     See also `PrimalDual`: the same saddle point, with sizes that are set by hand.
 

@@ -90,7 +90,7 @@ def _with_places(rows: Rows, places: Array) -> Rows:
 def horizon(d: int) -> int:
     """Return how many rows lie between two flushes: enough that a flush, O(d), costs little per row, and no more.
 
-    A sum is R + vP − sgn(v)ρQ. Between flushes its terms grow, and so does their rounding error, while the sum itself
+    A sum is R + vP − sgn(v)ρQ. Between flushes its terms grow, and with them their rounding error, while the sum itself
     may be tiny.
     """
     return max(4 * d, 256)
