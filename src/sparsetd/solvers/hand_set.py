@@ -1,4 +1,4 @@
-"""Solvers whose step size is set by hand: the stochastic iterations, the paper's saddle point, and their Mirror-Prox."""
+"""Solvers with step sizes set by hand: the stochastic iterations, the paper's saddle point, and their Mirror-Prox."""
 
 from __future__ import annotations
 

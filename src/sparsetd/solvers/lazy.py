@@ -1,7 +1,7 @@
 """The lazy state of CSR rows: what it holds, how it begins, how rows are taken, and how it is read.
 
 `state.lazy` is a dict of plain values that a file can hold: the name of its pass ("entries" or "awake"), a key made of
-the settings (another penalty has another key, which begins a new state), and the tuples of arrays that the kernels take.
+the settings (another penalty has another key, which begins a new state), and the tuples of arrays for the kernels.
 
     entries    compiled.entries: steps set by hand, and any rule where nothing has a threshold
     awake      compiled.awake: dual averaging, which must know which coordinates have reached zero
