@@ -12,6 +12,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
+from sparsetd import evaluate
 from sparsetd.evaluation.behavior import estimate_behavior
 from sparsetd.evaluation.episodes import Episodes, Facts
 from sparsetd.evaluation.support import overlap
@@ -178,3 +179,28 @@ def test_a_log_of_the_target_itself_needs_no_caution():
     assert (found.coverage, found.max_ratio, found.ess_rows) == (1.0, 1.0, 300.0)
     rules = ("low_coverage", "wrong_ratios", "large_ratio")
     assert [found_by(code, overlap=found, behavior=None) for code in rules] == [None] * 3
+
+
+def test_what_nobody_ever_does_is_counted_although_a_smooth_classifier_gives_it_a_chance():
+    """Nobody treats above .5: of a policy that always treats, the share of the rows below can be found in the log."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(3000, 3))
+    mu = np.where(x[:, 0] > 0.5, 0.0, 0.4)
+    action = (rng.random(3000) < mu).astype(int)
+    log = Transitions.from_arrays(
+        x, x[:, 0], action=action, terminated=np.ones(3000, dtype=bool), names=["x", "y", "z"]
+    )
+    found = evaluate(log, "1 if x > -9", n_resamples=0)
+    assert found.overlap.mean_ratio > 0.9
+    assert found.overlap.coverage == pytest.approx((x[:, 0] < 0.5).mean(), abs=0.03)
+    assert {caution.code: caution.severity for caution in found.warnings}["low_coverage"] == "red"
+    mild = evaluate(log, "1 if x < 0; else 0", n_resamples=0)
+    assert mild.overlap.coverage > 0.99
+
+
+def test_rare_actions_among_many_count_as_taken():
+    rng = np.random.default_rng(0)
+    x, action = rng.normal(size=(2000, 2)), rng.integers(200, size=2000)
+    log = Transitions.from_arrays(x, x[:, 0], action=action, terminated=np.ones(2000, dtype=bool))
+    taken = estimate_behavior(log).taken
+    assert taken[:, np.bincount(action, minlength=200) > 4].all()

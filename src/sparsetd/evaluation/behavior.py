@@ -7,6 +7,10 @@ are whole episodes, since rows of one episode are alike. The temperature T is on
 held-out log loss: T > 1 softens an over-confident classifier. Probabilities below `floor` are raised to it and counted,
 because a ratio divides by them. Mixing in the frequencies f of the actions (ε, also chosen on held-out loss) keeps a
 classifier that answers with exact zeros, a forest for instance, from ruling out what happened.
+
+A smooth classifier also gives some probability to what nobody ever did, and then the estimated ratios look as if the
+log covered the target. So a tree divides the situations of one half of the episodes into those in which people acted
+alike, and the other half shows which actions were taken there at all.
 """
 
 from __future__ import annotations
@@ -16,11 +20,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.optimize import minimize_scalar
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
 
 from sparsetd.logs import Transitions
 from sparsetd.logs.partition import cuts, hashed, parts_between
@@ -28,6 +34,9 @@ from sparsetd.logs.policy import is_whole
 from sparsetd.system import Array
 
 N_BINS = 10
+SITUATIONS = 32  # groups of rows at most in which people acted alike
+ROWS_EACH = 25  # rows of a situation for every action: with fewer, a rare action could be absent by chance
+HARDLY_EVER = 0.02  # an action that has at most this part of an equal share counts as never taken
 SALT = "behavior"
 
 
@@ -48,6 +57,8 @@ class BehaviorPolicy:
         Mean |confidence − frequency| over ten bins of the confidence in the most probable action.
     n_floored : int
         Rows whose probability was raised to the floor.
+    taken : array (n, n_actions)
+        Whether people took an action in situations like that of the row.
     model : Calibrated
         The classifiers, for other rows of the same log.
 
@@ -74,6 +85,7 @@ class BehaviorPolicy:
     log_loss_marginal: float
     calibration_error: float
     n_floored: int
+    taken: Array
     model: Calibrated
 
     @property
@@ -167,8 +179,28 @@ def estimate_behavior(
         log_loss_marginal=_log_loss(np.broadcast_to(frequencies, raw.shape), action),
         calibration_error=float(sum(gaps) / len(action)),
         n_floored=int((table[np.arange(len(action)), action] < floor).sum()),
+        taken=_taken(X, action, fold % 2 == 0, n_actions)[np.argsort(order)],
         model=known,
     )
+
+
+def _taken(X: Any, action: Array, first: Array, n_actions: int) -> Array:
+    """Whether each action was taken in situations like that of each row, more often than hardly ever.
+
+    Each half of the rows is counted in the leaves of a tree that was fitted to the other half. Sparse rows have too
+    many columns for a tree.
+    """
+    out = np.ones((len(action), n_actions), dtype=bool)
+    for half in () if sp.issparse(X) else (first, ~first):
+        least = {"max_leaf_nodes": SITUATIONS, "min_samples_leaf": ROWS_EACH * n_actions}
+        tree = DecisionTreeClassifier(random_state=0, **least).fit(X[~half], action[~half])
+        leaf = tree.apply(X[half])
+        counts = np.zeros((tree.tree_.node_count, n_actions))
+        np.add.at(counts, (leaf, action[half]), 1.0)
+        equal = counts.sum(axis=1, keepdims=True) / n_actions
+        unclear = equal < ROWS_EACH / 2
+        out[half] = (unclear | (counts > HARDLY_EVER * equal))[leaf]
+    return out
 
 
 class _Logistic:

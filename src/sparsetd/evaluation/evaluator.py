@@ -123,10 +123,11 @@ class Judged:
     cautions: tuple[Caution, ...] = ()
     acts: dict[str, Any] | None = None
     robustness: Robustness | None = None
+    never: float = 0.0
 
     @property
     def overlap(self) -> Overlap:
-        return support.overlap(self.facts)
+        return support.overlap(self.facts, self.never)
 
     @property
     def estimate(self) -> Estimate:
@@ -403,6 +404,15 @@ def _acts(log: Transitions, target: Target) -> dict[str, Any] | None:
     return {"actions": names, "logged": before, "target": after}
 
 
+def _never(log: Opened, k: int) -> float:
+    """The share of the policy's choices that nobody made in such situations; 0 unless the behaviour was estimated."""
+    shares = None if log.behavior is None else log.targets[k].shares(log.log)
+    if log.behavior is None or shares is None:
+        return 0.0
+    table, _ = shares
+    return float((table * ~log.behavior.taken).sum() / len(log.log))
+
+
 def _with_evidence(
     first: First, logged: Logged, own: Judged, k: int, suspected: dict[str, str], strengths: Callable[[], Any]
 ) -> Judged:
@@ -410,7 +420,7 @@ def _with_evidence(
     log, settings = first.log, first.settings
     value = logged.observed if own.facts.as_logged else own.value
     acts = _acts(log.log, log.targets[k])
-    judged = replace(own, value=value, gain=value.less(logged.value), acts=acts)
+    judged = replace(own, value=value, gain=value.less(logged.value), acts=acts, never=_never(log, k))
     if log.behavior is not None and not own.facts.as_logged:
         sample = log.sample.under(k).episodes
         args = (log.log, log.targets[k], log.behavior, log.features, settings.gamma, sample, log.hashes[: len(sample)])
@@ -423,7 +433,7 @@ def _with_evidence(
         facts=own.facts,
         determined=own.model.determined(),
         support=own.support,
-        overlap=own.overlap,
+        overlap=judged.overlap,
         misfit=own.misfit,
         observed=logged.observed.estimate(),
         modelled=logged.modelled.estimate(),

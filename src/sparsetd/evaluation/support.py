@@ -4,7 +4,8 @@
 
 The mean ratio is the share of the target's actions that the behaviour ever takes: 1 where every action of the target
 can be found in the log, .87 where the target does something never tried in 13 % of its choices. No estimator can see
-those. The mean cannot exceed 1; a larger mean shows wrong ratios.
+those. The mean cannot exceed 1; a larger mean shows wrong ratios. If the behaviour was estimated, the ratios do not show
+what was never tried, and the choices of that kind are counted (`BehaviorPolicy.taken`).
 
     effective rows       (Σ|ωρ|)² / Σ(ωρ)²           effective episodes: the same of Σ_{t∈i} |ωρ|
     negative share       Σ|min(ω, 0)|ρ / Σ|ω|ρ       weight that no policy can have: extrapolation
@@ -63,8 +64,8 @@ class Overlap:
     n_rows: int
 
 
-def overlap(facts: Facts) -> Overlap:
-    """The overlap of a log and a target policy."""
+def overlap(facts: Facts, never: float = 0.0) -> Overlap:
+    """The overlap of a log and a target policy; `never` is the share of its choices that nobody made in the log."""
     n, mean = facts.n_rows, facts.mean_ratio
     with np.errstate(over="ignore"):
         mean_weight = float(np.exp(facts.weights.top[0]) * facts.weights.total[0]) / facts.n_episodes
@@ -72,7 +73,7 @@ def overlap(facts: Facts) -> Overlap:
         ess=facts.weights.ess,
         ess_rows=facts.ratio**2 / facts.squares if facts.squares > 0 else 0.0,
         max_ratio=float(facts.most[1]),
-        coverage=min(1.0, mean),
+        coverage=min(1.0 - never, mean),
         coverage_error=facts.ratio_error(),
         mean_ratio=mean,
         zero_share=facts.n_zero / n,
