@@ -4,8 +4,8 @@
 
 The mean ratio is the share of the target's actions that the behaviour ever takes: 1 where every action of the target
 can be found in the log, .87 where the target does something never tried in 13 % of its choices. No estimator can see
-those. The mean cannot exceed 1; a larger mean shows wrong ratios. If the behaviour was estimated, the ratios do not show
-what was never tried, and the choices of that kind are counted (`BehaviorPolicy.taken`).
+those. The mean cannot exceed 1; a larger mean shows wrong ratios. If the behaviour was estimated, its ratios hide what
+was never tried, so such choices are counted (`BehaviorPolicy.taken`).
 
     effective rows       (Σ|ωρ|)² / Σ(ωρ)²           effective episodes: the same of Σ_{t∈i} |ωρ|
     negative share       Σ|min(ω, 0)|ρ / Σ|ω|ρ       weight that no policy can have: extrapolation
