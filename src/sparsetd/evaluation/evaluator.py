@@ -410,7 +410,9 @@ def _never(log: Opened, k: int) -> float:
     if log.behavior is None or shares is None:
         return 0.0
     table, _ = shares
-    return float((table * ~log.behavior.taken).sum() / len(log.log))
+    known = log.behavior.taken.shape[1]  # actions with higher numbers do not occur in these rows at all
+    never = (table[:, :known] * ~log.behavior.taken[:, : table.shape[1]]).sum() + table[:, known:].sum()
+    return float(never / len(log.log))
 
 
 def _with_evidence(
