@@ -6,12 +6,16 @@ import inspect
 import subprocess
 import sys
 import tomllib
+from importlib import import_module
+from importlib.resources import files
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
 import sparsetd
-from sparsetd import control, estimators, features, metrics, problems
+from sparsetd import estimators, problems, selection
 
 
 @pytest.mark.parametrize("name", sparsetd.__all__)
@@ -27,35 +31,63 @@ def test_the_top_level_holds_what_people_look_for_and_the_packages_the_rest() ->
     assert sorted(dir(sparsetd)) == sparsetd.__all__
 
 
+def _packages() -> list[str]:
+    found = [f"sparsetd.{name}" for name in sparsetd.__all__ if isinstance(getattr(sparsetd, name), ModuleType)]
+    return ["sparsetd", *(name for name in found if hasattr(import_module(name), "__path__"))]
+
+
+@pytest.mark.parametrize("package", _packages())
+def test_dir_of_a_package_shows_public_names_only(package: str) -> None:
+    assert dir(import_module(package)) == sorted(import_module(package).__all__)
+
+
+def _old_names() -> list[tuple[str, str]]:
+    known = tomllib.loads(files("sparsetd._tools").joinpath("old_names.toml").read_text())
+    return [(package, name) for package, names in known.items() if package.startswith("sparsetd") for name in names]
+
+
+@pytest.mark.parametrize(("package", "old"), _old_names())
+def test_an_old_name_says_where_it_is_now(package: str, old: str) -> None:
+    """Also as a module, and in the form `from … import`, which drops the sentence of an AttributeError."""
+    sentence = f"{package}.{old} is now .+"
+    with pytest.raises(ModuleNotFoundError, match=sentence):
+        import_module(f"{package}.{old}")
+    if old in dir(import_module(package)):  # a function in the place of a module
+        return
+    with pytest.raises(ModuleNotFoundError, match=sentence):
+        __import__(package, fromlist=[old])  # this is what `from package import old` runs
+    with pytest.raises(AttributeError, match=sentence):
+        getattr(import_module(package), old)
+
+
 @pytest.mark.parametrize(
-    ("old", "new"),
+    ("function", "old", "new"),
     [
-        ("RALP", "sparsetd.estimators.RALP"),
-        ("checks", "tests/laws"),
-        ("testing", "check_estimator"),
-        ("transitions", "logs"),
-        ("SparseTDCV", "SparseTDSelect"),
+        (sparsetd.evaluate, "seed", "random_state"),
+        (sparsetd.evaluate, "policy", "target"),
+        (sparsetd.compare, "policies", "targets"),
+        (sparsetd.compare, "n_splits", "n_folds"),
+        (sparsetd.improve, "rng", "random_state"),
+        (sparsetd.sensitivity, "cv", "n_folds"),
+        (sparsetd.sweep, "jobs", "n_jobs"),
+        (sparsetd.sweep, "seeds", "n_runs"),
+        (sparsetd.LSTD, "rho_theta", "alpha"),
+        (sparsetd.SparseTDSelect, "cv", "n_folds"),
+        (selection.stability_selection, "n_halves", "n_resamples"),
+        (selection.summary, "n_halves", "n_resamples"),
+        (selection.value_interval, "method", "leave it out"),
+        (estimators.fit_stream, "batches_per_save", "seconds_per_save"),
+        (problems.random_walk, "basis", "reproduction.walk_bases.walk"),
     ],
 )
-def test_an_old_name_says_where_it_is_now(old: str, new: str) -> None:
-    with pytest.raises(AttributeError, match=f"sparsetd.{old} is now .*{new}"):
-        getattr(sparsetd, old)
+def test_an_old_argument_says_what_to_write(function: Any, old: str, new: str) -> None:
+    with pytest.raises(TypeError, match=f"has no parameter {old} since version 0.3: .*{new}"):
+        function(**{old: 1})
 
 
-def test_what_moved_to_the_reproduction_says_so() -> None:
-    moved = ((control, "actor_critic"), (control, "SoftmaxActor"), (problems, "triple_link"), (metrics, "duality_gap"))
-    for package, name in moved:
-        with pytest.raises(AttributeError, match=f"{name} is now reproduction.* in a clone"):
-            getattr(package, name)
-
-
-def test_what_another_name_does_as_well_says_which() -> None:
-    for package, name, new in (
-        (features, "ActionBlocks", "action_blocks"),
-        (metrics, "ExactSystem", "FiniteMDP.chain"),
-    ):
-        with pytest.raises(AttributeError, match=f"{name} is now .*{new}"):
-            getattr(package, name)
+def test_an_argument_that_never_was_is_refused_as_python_does() -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument 'seed'"):
+        sparsetd.TDC(seed=1)  # type: ignore[call-arg]  # it has no random_state either
 
 
 def test_every_estimator_says_what_it_solves_first() -> None:

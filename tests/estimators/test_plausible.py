@@ -88,7 +88,7 @@ def test_dense_and_sparse_rows_may_alternate_in_every_batch_method(name, dense_f
 
 
 def test_an_old_parameter_name_is_refused_with_the_new_one():
-    with pytest.raises(TypeError, match="LSTD has no parameter rho_theta: it is called alpha"):
+    with pytest.raises(TypeError, match=r"LSTD has no parameter rho_theta .*write alpha"):
         LSTD(rho_theta=0.1)
-    with pytest.raises(TypeError, match="it is called alpha"):
+    with pytest.raises(TypeError, match="write alpha"):
         LSTD().set_params(rho_theta=0.1)

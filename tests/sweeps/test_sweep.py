@@ -173,7 +173,7 @@ def test_a_grid_that_is_too_large_is_refused_before_it_is_made():
 
 
 def test_the_old_name_of_the_seeds_says_the_new_one():
-    with pytest.raises(TypeError, match="`seeds` is now `n_runs`"):
+    with pytest.raises(TypeError, match="write n_runs"):
         sweep(TDC(), {"step_size": [0.1]}, random_walk(), seeds=3)
 
 

@@ -18,6 +18,7 @@ from sklearn.exceptions import ConvergenceWarning, UndefinedMetricWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sparsetd import solvers
+from sparsetd._tools.lazy_names import refuse_old_arguments
 from sparsetd._tools.progress import track
 from sparsetd._tools.typed_sklearn import BaseEstimator, RegressorMixin
 from sparsetd.estimators import validation
@@ -121,7 +122,6 @@ class BaseTD(RegressorMixin, BaseEstimator):
     # What the public laws may ask: whether −y gives −θ, and whether cy gives cθ where nothing is penalised.
     _odd: ClassVar[bool] = True
     _homogeneous: ClassVar[bool] = True
-    _renamed: ClassVar[dict[str, str]] = {}  # parameters of earlier versions, and what they are called now
 
     def __init_subclass__(cls, **more: Any) -> None:
         """The annotated attributes of an estimator are its parameters, without a decorator, and `help` lists them."""
@@ -132,12 +132,12 @@ class BaseTD(RegressorMixin, BaseEstimator):
         dataclass(kw_only=True, eq=False, repr=False)(cls)
 
     def __new__(cls, **parameters: Any) -> Self:
-        validation.refuse_old_names(cls.__name__, cls._renamed, parameters)
+        refuse_old_arguments(cls.__name__, cls._get_param_names(), parameters)
         return super().__new__(cls)
 
     def set_params(self, **parameters: Any) -> Self:
         """Set parameters by name, as in scikit-learn."""
-        validation.refuse_old_names(type(self).__name__, self._renamed, parameters)
+        refuse_old_arguments(type(self).__name__, self._get_param_names(), parameters)
         super().set_params(**parameters)
         return self
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from sparsetd._tools.lazy_names import renamed
 from sparsetd._tools.progress import track
 from sparsetd.estimators.base import COLUMNS
 from sparsetd.estimators.validation import check_parameters, refuse_states
@@ -23,6 +24,7 @@ from sparsetd.system import Batch, rows_of
 BLOCK_BYTES = 2**22
 
 
+@renamed
 def fit_stream(
     estimators: Any,
     batches: Iterable[Mapping[str, Any] | Transitions],

@@ -90,8 +90,6 @@ class LSTD(BaseTD):
     lam: float = 0.0
     alpha: float = 0.0
 
-    _renamed: ClassVar[dict[str, str]] = {"rho_theta": "alpha"}
-
     def triple(self) -> Triple:
         return operators.td(self.lam), penalties.Ridge(self.alpha), solvers.LeastSquares()
 

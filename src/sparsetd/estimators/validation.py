@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import numbers
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -59,12 +59,6 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "average": ("all", "suffix", "none"),
     "fit_norm": (1, 2, "inf", "rmspbe"),
 }
-
-
-def refuse_old_names(owner: str, renamed: Mapping[str, str], given: Mapping[str, Any]) -> None:
-    """One sentence about a parameter that has another name now."""
-    for old in renamed.keys() & given.keys():
-        raise TypeError(f"{owner} has no parameter {old}: it is called {renamed[old]} since version 0.3")
 
 
 def check_parameters(parameters: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sparsetd._tools.lazy_names import listed
 from sparsetd.evaluation.behavior import BehaviorPolicy, estimate_behavior
 from sparsetd.evaluation.cautions import Caution
 from sparsetd.evaluation.compare import Comparison, compare
@@ -35,3 +36,5 @@ __all__ = [
     "improve",
     "sensitivity",
 ]
+
+__getattr__, __dir__ = listed(__name__, __all__)

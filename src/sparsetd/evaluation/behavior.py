@@ -28,6 +28,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
+from sparsetd._tools.lazy_names import renamed
 from sparsetd.logs import Transitions
 from sparsetd.logs.partition import cuts, hashed, parts_between
 from sparsetd.logs.policy import is_whole
@@ -109,6 +110,7 @@ class BehaviorPolicy:
         )
 
 
+@renamed
 def estimate_behavior(
     log: Transitions, classifier: Any = None, *, features: Any = None, n_folds: int = 5, floor: float = 1e-3
 ) -> BehaviorPolicy:

@@ -8,6 +8,7 @@ from itertools import combinations
 from typing import Any
 
 from sparsetd import plots
+from sparsetd._tools.lazy_names import renamed
 from sparsetd.evaluation.cautions import Caution, by_severity
 from sparsetd.evaluation.estimate import Together
 from sparsetd.evaluation.evaluator import judge
@@ -164,6 +165,7 @@ class Comparison(Decision):
         return kind + (f"{', '.join(others)} and {last}" if others else last)
 
 
+@renamed
 def compare(
     transitions: Any,
     targets: Any,

@@ -27,6 +27,7 @@ from sklearn.base import clone
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
+from sparsetd._tools.lazy_names import renamed
 from sparsetd.estimators import SparseTD, ValueFunction, fit_stream
 from sparsetd.estimators.validation import refuse_states
 from sparsetd.evaluation.choice import FORMED, choose_on
@@ -204,6 +205,7 @@ def why_rows(model: Any) -> str | None:
     return None if plain else "SparseTDSelect needs single rows unless it chooses by elimination, with an intercept"
 
 
+@renamed
 def condense(
     source: Any,
     target: Any = None,

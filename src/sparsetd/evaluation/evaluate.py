@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from sparsetd._tools.lazy_names import renamed
 from sparsetd.evaluation.boosting import ADVICE, boosting
 from sparsetd.evaluation.evaluator import judge
 from sparsetd.evaluation.reading import Progress, Settings
@@ -14,6 +15,7 @@ from sparsetd.evaluation.result import Evaluation
 from sparsetd.logs.engines import Engine
 
 
+@renamed
 def evaluate(
     transitions: Any,
     target: Any = None,

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from sparsetd._tools.lazy_names import renamed
 from sparsetd._tools.numbers import Numbers, percent
 from sparsetd.evaluation.cautions import FRAGILE
 from sparsetd.evaluation.episodes import cluster_of
@@ -174,6 +175,7 @@ class Improvement(Decision, Split):
         return f"{start} It is better and is recommended, if every cause of action and outcome was recorded."
 
 
+@renamed
 def improve(
     transitions: Any,
     *,

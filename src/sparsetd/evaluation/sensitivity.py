@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from sparsetd._tools.lazy_names import renamed
 from sparsetd.evaluation.cautions import Caution
 from sparsetd.evaluation.confounding import Ends, Kind, crossing
 from sparsetd.evaluation.estimate import Estimate
@@ -145,6 +146,7 @@ class Sensitivity(Decision):
         )
 
 
+@renamed
 def sensitivity(
     transitions: Any,
     target: Any = None,

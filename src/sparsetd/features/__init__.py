@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparsetd._tools.lazy_names import refusing
+from sparsetd._tools.lazy_names import listed
 from sparsetd.features.basis import Basis
 from sparsetd.features.featurize import action_blocks, featurize
 from sparsetd.features.maps import Fourier, Polynomial, RBFGrid, Tabular, TileCoding
@@ -18,4 +18,4 @@ __all__ = [
     "featurize",
 ]
 
-__getattr__ = refusing(__name__)
+__getattr__, __dir__ = listed(__name__, __all__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sparsetd._tools.lazy_names import listed
 from sparsetd.logs.environments import collect
 from sparsetd.logs.inspect import Inspection, inspect
 from sparsetd.logs.partition import partition
@@ -31,3 +32,5 @@ __all__ = [
     "read_batches",
     "shards",
 ]
+
+__getattr__, __dir__ = listed(__name__, __all__)

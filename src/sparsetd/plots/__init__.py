@@ -7,6 +7,9 @@ The results have a `plot` method that calls these functions. They need matplotli
 
 from __future__ import annotations
 
+from sparsetd._tools.lazy_names import listed
 from sparsetd.plots.draw import band, forest, frequencies, history, path, ratios, save_figure
 
 __all__ = ["band", "forest", "frequencies", "history", "path", "ratios", "save_figure"]
+
+__getattr__, __dir__ = listed(__name__, __all__)

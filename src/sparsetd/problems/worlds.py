@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 import scipy.sparse as sp
 
+from sparsetd._tools.lazy_names import renamed
 from sparsetd.problems.finite import FiniteMDP
 from sparsetd.system import Array, Batch
 
@@ -102,6 +103,7 @@ def boyan_chain(n_states: int = 13, n_features: int = 4) -> FiniteMDP:
     )
 
 
+@renamed
 def random_walk(
     n_states: int = 5,
     *,

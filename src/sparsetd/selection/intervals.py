@@ -24,6 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sparsetd import plots
 from sparsetd._tools.frames import Framed
+from sparsetd._tools.lazy_names import renamed
 from sparsetd.estimators.base import BaseTD
 from sparsetd.operators import td
 from sparsetd.selection.episodes import clustered_error, clusters, episode_of, halves, powers
@@ -69,6 +70,7 @@ class Interval(Framed):
         return plots.forest([(str(k), v, (low, high)) for k, (v, low, high) in rows], ax, ours=len(self.estimate))
 
 
+@renamed
 def value_interval(
     model: BaseTD,
     X: Any,
@@ -202,6 +204,7 @@ class Summary(Framed):
         return plots.forest(rows, ax, ours=len(rows), label="change in value per standard deviation")
 
 
+@renamed
 def summary(
     model: Any,
     X: Any,

@@ -16,6 +16,7 @@ import numpy as np
 
 from sparsetd import plots
 from sparsetd._tools.frames import Framed, frame
+from sparsetd._tools.lazy_names import renamed
 from sparsetd._tools.progress import track
 from sparsetd._tools.workers import delayed, in_processes
 from sparsetd.estimators.sparse_td import SparseTD
@@ -70,6 +71,7 @@ class StabilitySelection(Framed):
         return [(str(self.names[j]), float(self.probabilities[j])) for j in order if self.probabilities[j] > 0]
 
 
+@renamed
 def stability_selection(
     X: Any,
     y: Any,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from sparsetd._tools.lazy_names import listed
 from sparsetd.sweeps.sweep import sweep
 from sparsetd.sweeps.table import Sweep
 from sparsetd.sweeps.tasks import Control
 
 __all__ = ["Control", "Sweep", "sweep"]
+
+__getattr__, __dir__ = listed(__name__, __all__)

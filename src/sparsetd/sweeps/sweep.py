@@ -14,6 +14,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
+from sparsetd._tools.lazy_names import renamed
 from sparsetd._tools.progress import track
 from sparsetd._tools.workers import delayed, in_processes
 from sparsetd.storage.atomic import replace_file
@@ -26,6 +27,7 @@ Progress = Callable[[int, int], None]
 Piece = tuple[int, list[int]]  # a seed, and which settings
 
 
+@renamed
 def sweep(
     learners: Any,
     grid: Grid,
@@ -81,8 +83,6 @@ def sweep(
     >>> table.metrics
     ('rmspbe',)
     """
-    if "seeds" in options:
-        raise TypeError("`seeds` is now `n_runs` (how many) and `random_state` (the first of them)")
     if n_runs < 1:
         raise ValueError(f"n_runs={n_runs} runs nothing: pass 1 or more")
     which = range(random_state, random_state + n_runs)
