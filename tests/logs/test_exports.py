@@ -302,7 +302,7 @@ def test_the_index_of_every_file_is_left_out_and_so_is_a_column_that_counts_rows
         rows = [f"{i},p{i % 10},{i},{i % 7},{i % 2}" for i in range(20 * k, 20 * k + 20)]
         numbered = [f"{i},{i + 1},{row.partition(',')[2]}" for i, row in enumerate(rows)]
         (tmp_path / f"{k}.csv").write_text("\n".join([",Lp.,patient,day,x,reward", *numbered]))
-    made = prepare(tmp_path, ends="last-row")
+    made = prepare(tmp_path, ends="cut")
     assert [name for name in made.columns if name.startswith("obs_")] == ["obs_x"]
     said(made.notes, "`Unnamed: 0` only numbers the rows", "`Lp.` only numbers the rows")
 
@@ -512,3 +512,24 @@ def test_what_counts_as_better_is_said_and_can_be_turned_round(cells: list[objec
     turned = next(note for note in made.notes if "counts as better" in note).partition("--reward '")[2].rstrip("').")
     assert prepare(raw, reward=turned).transitions.reward.sum() == 3
     assert prepare(raw, reward=turned).transitions.reward[:6].tolist() == [0, 0, 0, 0, 0, 1]
+
+
+def test_a_programme_of_fixed_length_observes_the_number_of_the_visit() -> None:
+    """What is left to gain depends on it, and a column that orders the rows cannot be observed otherwise."""
+    raw: dict[str, list[object]] = {"patient": [i // 3 for i in range(30)], "Day": [i % 3 for i in range(30)]}
+    raw |= {"pain": [i % 7 for i in range(30)], "reward": [i % 4 for i in range(30)]}
+    made = prepare(raw, ends="last-row")
+    assert made.transitions.names == ("Day", "pain")
+    assert made.columns["obs_Day"].tolist() == raw["Day"]
+    said(made.notes, "`Day`, which counts the rows of an episode, is observed as well: all episodes ended after 3 rows")
+    later = prepare({name: cells[:8] for name, cells in raw.items()}, like=made)
+    assert later.columns["obs_Day"].tolist() == raw["Day"][:8]
+    dated = raw | {"Day": [f"{i % 3 + 1:02}.03.2024" for i in range(30)]}
+    assert prepare(dated, ends="last-row").transitions.names == ("number of the row", "pain")
+
+
+def test_the_number_of_the_visit_is_observed_on_demand() -> None:
+    raw: dict[str, list[object]] = {"patient": [1, 1, 2, 2, 2], "Day": [1, 2, 1, 2, 3], "x": [5, 4, 3, 1, 2]}
+    raw["reward"] = [1, 2, 1, 2, 3]
+    assert prepare(raw, ends="last-row").transitions.names == ("obs_x",)
+    assert prepare(raw, ends="last-row", keep=["time"]).transitions.names == ("Day", "x")

@@ -114,7 +114,7 @@ SOURCES = (
 )
 COLUMNS = option(
     "--column ROLE=NAME",
-    "the name of a column, if it is not the usual one: reward=score, observation=age,HR,SOFA (repeatable; "
+    "the name of a column, if it is not the usual one: reward=score, action=drug (repeatable; "
     "'sparsetd inspect' shows the roles that were recognised)",
     assignment("ROLE=NAME", _columns),
     {},

@@ -27,7 +27,7 @@ from sparsetd.logs.schema import ALIASES, folded, meant_by, nearest
 from sparsetd.logs.transitions import Transitions
 from sparsetd.logs.words import ROLE_NAMES
 
-KEEP = ("order", "duplicates", "names", "outcome", "ids", "rows", "same")
+KEEP = ("order", "duplicates", "names", "outcome", "ids", "rows", "same", "time")
 MISSING = ("carry", "median", "mark", "refuse")
 Ends = Literal["last-row", "cut"]
 ROLES = {"time" if role == "step" else role: aliases for role, aliases in ALIASES.items()} | {"clock": ()}
@@ -131,10 +131,11 @@ def prepare(
         Whether every row is a separate decision, with nothing after it.
     drop : sequence of str
         Columns to leave out.
-    keep : sequence of "order", "duplicates", "names", "outcome", "ids", "rows" and "same"
+    keep : sequence of "order", "duplicates", "names", "outcome", "ids", "rows", "same" and "time"
         What to leave unchanged: the order of the rows, rows that are exact copies, names that differ in case or blanks
         only, an outcome that stands in every row of its episode, columns of numbers that look like ids, rows of units
-        and totals, columns that repeat the action or the reward.
+        and totals, columns that repeat the action or the reward; "time" also observes the number of the row in its
+        episode, as it is done where all episodes ended after equally many rows.
     na, text : sequence of str
         More words that stand for a missing value; columns to be read as text.
     skip : sequence of str or int
@@ -200,12 +201,13 @@ def prepare(
     columns |= _ends(table, columns, asked, absent, bool(known))
     if "action" in columns and "behavior_prob" not in columns and "same" not in keep:
         _refuse_propensity(table, columns["action"])
-    seen, learnt = _observed(table)
+    counted = known.get("counted") if known else _counted(table, columns)
+    seen, learnt = _observed(table, counted)
     _say_unnamed(table, likely)
     if table.problems:
         raise MessyLog(table.problems)
     kept = {name: value for name, value in asked.items() if value} | {"missing": table.missing, "columns": learnt}
-    kept |= {"roles": table.roles, "worth": table.worth, "time": clock, "action_names": names}
+    kept |= {"roles": table.roles, "worth": table.worth, "time": clock, "counted": counted, "action_names": names}
     return Prepared(columns | seen, names, tuple(table.done), json.loads(json.dumps(kept)))
 
 
@@ -305,7 +307,11 @@ def _give_roles(table: Table, given: Mapping[str, Any], known: Mapping[str, Any]
     names = list(table.columns)
     given = {"time" if role == "step" else role: name for role, name in given.items()}
     unknown = [role for role in given if role not in ROLES]
-    table.problems += [f"`{role}` is not a role of a column: the roles are {', '.join(ROLES)}." for role in unknown]
+    table.problems += [
+        f"`{role}` is not a role of a column: the roles are {', '.join(ROLES)}; whatever has none is observed, "
+        "unless it is dropped."
+        for role in unknown
+    ]
     wanted = {role: name for role, name in known.get("roles", {}).items() if name in names}
     wanted |= {role: name for role, name in given.items() if role in ROLES}
     table.worth = dict(known.get("worth", {}))
@@ -597,9 +603,33 @@ def _refuse_propensity(table: Table, action: Array) -> None:
             table.problems.append(f"{looks}: if it is, say {named}; if it is not, --keep same.")
 
 
-def _observed(table: Table) -> tuple[dict[str, Array], dict[str, Any]]:
-    """Turn the columns without a role into numbers, and keep text too, to ask about groups; also return `learnt`."""
+def _counted(table: Table, columns: Mapping[str, Array]) -> str:
+    """The name under which the number of the row in its episode is observed; "" where it is not.
+
+    In a programme of fixed length it tells the end in advance, and what is left to gain depends on it.
+    """
+    length = np.diff([*np.unique(table.begin), len(table.group)])
+    ended = columns.get("terminated", table.last & False)[table.last]
+    fixed = "step" in columns and length[0] > 1 and len(length) >= LEAST_EPISODES
+    fixed = bool(fixed and np.ptp(length) == 0 and ended.all())
+    if not fixed and "time" not in table.keep:
+        return ""
+    time = table.columns.get(table.roles.get("time", ""))
+    name = time.name if time and signs.counts_visits(time, table.group) else "number of the row"
+    why = f": all episodes ended after {length[0]} rows, so that what is left to gain depends on it" if fixed else ""
+    table.done.append(f"`{name}`, which counts the rows of an episode, is observed as well{why}.")
+    return name
+
+
+def _observed(table: Table, counted: str | None) -> tuple[dict[str, Array], dict[str, Any]]:
+    """Turn the columns without a role into numbers, and keep text too, to ask about groups; also return `learnt`.
+
+    If the rows of an episode are `counted`, so that is the name of their number, this is observed as well.
+    """
     columns: dict[str, Array] = {}
+    if counted:
+        time, number = table.columns.get(counted), np.arange(len(table.group)) - table.begin + 1.0
+        columns[f"obs_{counted}"] = time.spread(time.reading.values) if time else number
     learnt: dict[str, Any] = {}
     untouched = []
     roles = () if "same" in table.keep else ("action", "reward")
