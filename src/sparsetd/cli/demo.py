@@ -24,7 +24,7 @@ from sparsetd.logs import Transitions
 from sparsetd.metrics import exact_rmspbe, value_error
 from sparsetd.plots.draw import check_figure_path, save_figure
 from sparsetd.problems import FiniteMDP, random_mdp, star
-from sparsetd.report.words import Column, text_table
+from sparsetd.report.document import aligned
 from sparsetd.selection import SparseTDSelect
 from sparsetd.system import Array, Batch
 
@@ -37,14 +37,8 @@ non-zeros:   weights that are not exactly zero (RO-TD reports an average, which 
 Steps are automatic. Nothing is penalised on the star. RO-TD's penalties on the random MDP were picked
 with the exact answer in sight; the quickstart shows the same settings on 20 other seeds."""
 
-COLUMNS = (
-    Column("method", "method"),
-    Column("value_error", "value error", ".3g"),
-    Column("rmspbe", "RMSPBE", ".3g"),
-    Column("nonzeros", "non-zeros", "d"),
-    Column("large", "> 10 %", "d"),
-    Column("status", "status"),
-)
+COLUMNS = ("method", "value error", "RMSPBE", "non-zeros", "> 10 %", "status")
+KEYS = ("method", "value_error", "rmspbe", "nonzeros", "large", "status")
 PLOT = "sparsetd-demo.png"
 PANELS = 3
 POINTS = 60  # of a learning curve
@@ -84,8 +78,8 @@ def demo(args: Namespace) -> Outcome:
     texts = []
     for problem in problems:
         size = f"{problem.mdp.n_states} states, {problem.mdp.n_features} features"
-        table = text_table([row for row in rows if row["problem"] == problem.name], COLUMNS, bold)
-        texts.append(f"{problem.name}: {problem.question} ({size})\n{table}")
+        own = ([row[key] for key in KEYS] for row in rows if row["problem"] == problem.name)
+        texts.append("\n".join([f"{problem.name}: {problem.question} ({size})", *aligned([COLUMNS, *own], bold)]))
     low, high = found.interval
     worth = f"estimated {found.value:.2f}, 95% interval {low:.2f} to {high:.2f}; exact {exact:.2f}"
     text = "\n\n".join([*texts, f"what is another policy worth?\n{worth}", LEGEND])

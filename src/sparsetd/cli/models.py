@@ -24,11 +24,10 @@ from sparsetd.logs.prepare import prepare
 from sparsetd.logs.reading import array, observed
 from sparsetd.logs.schema import ALIASES, SIZES, SPARSE, in_order
 from sparsetd.logs.text import is_number
-from sparsetd.report.words import Column, text_table
+from sparsetd.report.document import aligned
 from sparsetd.selection import SparseTDSelect
 from sparsetd.storage.atomic import replace_file
 
-PATH = (Column("penalty", "penalty", ".3g"), Column("n_features", "features", "d"), Column("chosen", ""))
 MAPS = ("standard", "raw", "rbf", "fourier", "tiles")
 MOST_SELECTED = 12_000  # columns of 20,000 hashed rows: 8,192 take 40 s, 12,000 take 80 s, and 16,384 more than 700 s
 METHOD = "SparseTDSelect"
@@ -59,7 +58,8 @@ def select(args: Namespace) -> Outcome:
             rows.append({"penalty": float(rho), "n_features": int(n), "chosen": "lets in all" if k == first else ""})
     features, lines = kept_features(names, coef)
     head = f"{len(features)} of {len(names)} features chosen (weight per standard deviation):"
-    text = "\n".join([text_table(rows, PATH, bold), "", head, *lines])
+    table = aligned([("penalty", "features", ""), *(row.values() for row in rows)], bold)
+    text = "\n".join([*table, "", head, *lines])
     return text, {"path": rows, "features": features, "n_candidates": len(names)}
 
 

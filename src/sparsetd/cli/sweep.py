@@ -11,7 +11,7 @@ import numpy as np
 from sparsetd.cli.command import Outcome, bold, command, option
 from sparsetd.cli.models import method_named, value_of
 from sparsetd.cli.options import GAMMA, N_JOBS, SOURCES, Assignments, assignment, at_least, passed, seed_of
-from sparsetd.report.words import Column, text_table
+from sparsetd.report.document import aligned
 from sparsetd.sweeps.tasks import MOST
 
 PROBLEMS = ("random-walk", "star", "boyan-chain", "random-mdp")
@@ -75,11 +75,11 @@ def sweep(args: Namespace) -> Outcome:
         for name in numeric
     ]
     best = table.best()
-    columns = [Column("method", "best of each method"), *(Column(name, name, ".3g") for name in table.parameters)]
-    columns += [Column("mean", f"{args.metric}, mean", ".4g"), Column("half", "±", ".2g")]
-    columns.append(Column("failed", "diverged", "d"))
+    heads = ["best of each method", *table.parameters, f"{args.metric}, mean", "±", "diverged"]
+    keys = ["method", *table.parameters, "mean", "half", "failed"]
+    shown = aligned([heads, *([row.get(key) for key in keys] for row in best)], bold)
     edges = table.edges()
-    lines = [text_table(best, columns, bold), *edges, "", f"table: {args.out / 'table.csv'}"]
+    lines = [*shown, *edges, "", f"table: {args.out / 'table.csv'}"]
     told = {"best": best, "edges": edges, "figures": pictures}
     return "\n".join([*lines, *(f"figure: {p}" for p in pictures)]), told
 

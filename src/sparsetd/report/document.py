@@ -7,7 +7,7 @@ paragraph, a table, or HTML, which a terminal leaves out. A table may have a dra
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any
@@ -65,17 +65,25 @@ class Table:
         rows = [self.heads, *self.rows[:MOST]] if any(self.heads[1:]) else self.rows
         shown = [column for column in zip(*rows, strict=True) if not any(isinstance(c, Html) for c in column)]
         more = [f"… and {len(self.rows) - MOST} more"] if len(self.rows) > MOST else []
-        return "\n".join(f"  {line}" for line in [*aligned(list(zip(*shown, strict=True))), *more])
+        return "\n".join(f"  {line}" for line in [*aligned(zip(*shown, strict=True)), *more])
 
 
-def aligned(cells: Sequence[Sequence[str]], bold: Callable[[str], str] = str) -> list[str]:
+def aligned(rows: Iterable[Iterable[Any]], bold: Callable[[str], str] = str) -> list[str]:
     """Lines of columns: the first to the left, the others to the right; `bold` marks the first line."""
+    cells = [list(map(cell, row)) for row in rows]
     first, *others = (max(map(len, entries)) for entries in zip(*cells, strict=True))
     lines = []
     for name, *rest in cells:
         padded = [name.ljust(first), *(text.rjust(width) for text, width in zip(rest, others, strict=True))]
         lines.append("  ".join(padded).rstrip())
     return [bold(lines[0]), *lines[1:]]
+
+
+def cell(value: Any) -> str:
+    """A cell of a table in a terminal: three digits of a number, a dash where there is nothing to say."""
+    if value is None:
+        return "–"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 Block = str | Table
