@@ -172,6 +172,16 @@ def test_labels_of_rows_and_of_episodes_are_the_same_groups():
     assert [e.value for e in one.values()] == [e.value for e in other.values()]
 
 
+def test_labels_stay_with_their_episodes_where_clusters_lie_apart():
+    """The episodes of a cluster that are not neighbours are brought together, and labels have to follow them."""
+    apart, some = np.arange(LOG.n_episodes) % 60, dict(list(POLICIES.items())[:2])
+    labels = np.where(LOG.observation[LOG.start, 1] > 0.5, "ill", "other")
+    by_column = compare(LOG, some, gamma=GAMMA, by="ill", cluster=apart).groups["ill = 1", "p0"]
+    for values in (labels, labels[np.cumsum(LOG.start) - 1]):
+        by_label = compare(LOG, some, gamma=GAMMA, by=values, cluster=apart).groups["ill", "p0"]
+        assert by_label.value == by_column.value
+
+
 def test_groups_by_a_function_a_named_column_and_the_column_the_log_was_read_with():
     age = np.repeat(np.random.default_rng(0).uniform(20, 90, size=LOG.n_episodes), np.bincount(LOG.episode))
     forms = [

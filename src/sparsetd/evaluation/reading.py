@@ -417,7 +417,8 @@ class Opened:
     """The rows with φ in preliminary units, the columns' names, and a hash of every episode's cluster.
 
     `log` is a sample (the first shards if there are several, otherwise everything) with behaviour probabilities, and
-    `sample` its rows. `blocks` says how one long record was cut. `spans` numbers the cluster of every run of episodes,
+    `sample` its rows. `order` holds the place of its rows in the source, where clusters had to be brought together.
+    `blocks` says how one long record was cut. `spans` numbers the cluster of every run of episodes,
     if a cluster lies in several shards. `built` is the automatic basis, if there is one.
     """
 
@@ -431,6 +432,7 @@ class Opened:
     targets: tuple[Target, ...]
     target_names: tuple[str, ...]
     behavior: BehaviorPolicy | None
+    order: Array | None = None
     blocks: str = ""
     spans: Array | None = None
     built: Basis | None = None
@@ -455,7 +457,7 @@ def open_log(source: Any, targets: Mapping[str, Any], settings: Settings) -> Ope
     parts, forms = _read(source, targets)
     if len(parts) > 1 and not (cluster is None or isinstance(cluster, str)):
         raise ValueError("`cluster` must name a column where the log is in shards: pass the name of a column.")
-    first, codes, blocks = sample(parts), None, ""
+    first, codes, order, blocks = sample(parts), None, None, ""
     size = float(np.abs(first.reward).max(initial=0.0))
     if size > MOST_REWARD or 0 < size < 1 / MOST_REWARD:  # an interval cannot be computed from their squares
         which = "large" if size > 1 else "small"
@@ -494,6 +496,7 @@ def open_log(source: Any, targets: Mapping[str, Any], settings: Settings) -> Ope
         targets=asked,
         target_names=tuple(targets),
         behavior=behavior,
+        order=order,
         blocks=blocks,
         spans=spans,
         built=phi if isinstance(features, str) else None,

@@ -42,15 +42,18 @@ def groups_of(log: Opened, by: Any, cluster: Any = None) -> dict[str, Array]:
         parts = [part if cluster is None else arranged(part, cluster)[0] for part in read]
         found = [_labels(part, {by: part.group} if column else by) for part in parts]
     else:
-        found = [_labels(log.log, by)]
+        found = [_labels(log.log, by, log.order)]
     name, label = found[0][0], np.concatenate([values for _, values in found])
     if name and label.dtype.kind in "fiu":
         return thirds(name, label, MOST)
     return {f"{name} = {value}" if name else str(value): label == value for value in np.unique(label)}
 
 
-def _labels(log: Transitions, by: Any) -> tuple[str, Array]:
-    """The name of `by` ("" if it has none), and its value for every episode."""
+def _labels(log: Transitions, by: Any, order: Array | None = None) -> tuple[str, Array]:
+    """The name of `by` ("" if it has none), and its value for every episode.
+
+    Values that the caller gives come in the `order` of the source.
+    """
     first, names = log._bounds()[:-1], list(log.names or ())
     name, values = "", by
     if isinstance(by, Mapping):
@@ -67,8 +70,12 @@ def _labels(log: Transitions, by: Any) -> tuple[str, Array]:
             f"`by` is {by!r}, but the observed columns are {shown}: name one of them, or pass the labels themselves."
         )
     label = np.asarray(values)
+    given = not (isinstance(by, str) or callable(by))
+    rows = first if order is None or not given else order[first]
     if label.shape == (len(log),):
-        label = label[first]
+        label = label[rows]
+    elif label.shape == rows.shape:
+        label = label[np.argsort(np.argsort(rows))]
     if label.shape != first.shape:
         raise ValueError(
             f"`by` has shape {label.shape}: pass a label for each of the {len(first)} episodes or {len(log)} rows."
