@@ -351,10 +351,11 @@ def test_a_folder_of_shards_stands_in_for_the_log(capsys, log, tmp_path):
     assert json.loads(out)["rows"] == 200
     for source in ("shards", "shards/*.parquet"):
         assert json.loads(run(capsys, "inspect", source, "--json")[1])["n_rows"] == 200
-    asked = (("evaluate", log), ("select", "shards"))
-    whole, parts = (json.loads(run(capsys, *words, "--json", "--quiet")[1])["features"] for words in asked)
-    assert [f["name"] for f in parts] == [f["name"] for f in whole]
-    assert [f["weight"] for f in parts] == pytest.approx([f["weight"] for f in whole], rel=1e-6)
+    asked = (("evaluate", log), ("select", log), ("select", "shards"))
+    whole, *found = (json.loads(run(capsys, *words, "--json", "--quiet")[1])["features"] for words in asked)
+    for features in found:
+        assert [f["name"] for f in features] == [f["name"] for f in whole]
+        assert [f["weight"] for f in features] == pytest.approx([f["weight"] for f in whole], rel=1e-6)
     (tmp_path / "more").mkdir()
     (tmp_path / "more" / "x.txt").write_text("mine")
     code, _, err = run(capsys, "shard", log, "--out", "more")

@@ -40,27 +40,35 @@ OTHERS = {"next_observation", *ALIASES} - set(STATE)
 def select(args: Namespace) -> Outcome:
     """Choose the features that carry the value, and show the path of penalties.
 
-    Solves the sparse problem for a range of penalties, drops what chance would explain, and prints
-    the path with the features that are left.
+    Chooses among the columns as 'sparsetd evaluate' does, drops what chance would explain, and prints
+    the path of penalties with the features that are left.
 
     examples:
       sparsetd select log.parquet
       sparsetd select log.parquet --target target_prob --gamma 0.95 --json
     """
+    from sparsetd.evaluation import evaluate
+
     target, columns = options.target_of(args, args.target)
-    parts = options.read_shards(args, **columns)
-    path, coef, names = (_on_rows if len(parts) == 1 else _on_sums)(args, parts, target)
-    rows = []
-    if path is not None:
-        lets_in = (path.coefs[np.flatnonzero(coef)] != 0).all(axis=0)
-        first = int(np.argmax(lets_in)) if lets_in.any() else -1  # penalty that lets in all that are kept
-        for k, (rho, n) in enumerate(zip(path.rhos, path.n_active, strict=True)):
-            rows.append({"penalty": float(rho), "n_features": int(n), "chosen": "lets in all" if k == first else ""})
-    features, lines = kept_features(names, coef)
-    head = f"{len(features)} of {len(names)} features chosen (weight per standard deviation):"
+    log = options.read_shards(args, **columns)
+    found = options.passed(evaluate, args, transitions=log, target=target, features=None, n_resamples=0, progress=say)
+    features, lines = kept_features([f.name for f in found.features], [f.weight for f in found.features])
+    rows = _path_rows(found.path, [feature["name"] for feature in features])
     table = aligned([("penalty", "features", ""), *(row.values() for row in rows)], bold)
+    head = f"{len(features)} of {found.n_candidates} features chosen (weight per standard deviation):"
     text = "\n".join([*table, "", head, *lines])
-    return text, {"path": rows, "features": features, "n_candidates": len(names)}
+    return text, {"path": rows, "features": features, "n_candidates": found.n_candidates}
+
+
+def _path_rows(path: Mapping[str, Any] | None, kept: Sequence[str]) -> list[dict[str, Any]]:
+    """The number of features at every penalty, with a mark at the first that lets in all that are kept."""
+    if path is None:
+        return []
+    drawn = [path["weights"][name] for name in kept if name in path["weights"]]
+    inside = [all(weights) for weights in zip(*drawn, strict=True)] or [False]
+    first = inside.index(True) if any(inside) else len(path["penalty"]) - 1
+    each = enumerate(zip(path["penalty"], path["n_features"], strict=True))
+    return [{"penalty": rho, "n_features": n, "chosen": "lets in all" if k == first else ""} for k, (rho, n) in each]
 
 
 def kept_features(names: Sequence[Any], coef: Any) -> tuple[list[dict[str, Any]], list[str]]:
@@ -68,36 +76,6 @@ def kept_features(names: Sequence[Any], coef: Any) -> tuple[list[dict[str, Any]]
     order = [j for j in np.argsort(-np.abs(coef), kind="stable") if coef[j] != 0]
     kept = [{"name": str(names[j]), "weight": float(coef[j])} for j in order]
     return kept, [f"  {one['name']:<28s} {one['weight']:+.4g}" for one in kept]
-
-
-def _on_rows(args: Namespace, parts: Any, target: Any) -> tuple[Any, Any, Any]:
-    """The path, the weights and the names of the columns of a log in memory."""
-    from sparsetd.evaluation.choice import choose
-    from sparsetd.evaluation.target import pose
-    from sparsetd.features.featurize import feature_names, featurize, fit_features
-
-    log = pose(parts[0].read(), target).log
-    phi = fit_features(log, StandardScaler())
-    batch, names = featurize(log, phi, args.gamma), feature_names(phi, log)
-    say(f"choosing among {batch.n_features} features of {log.n_episodes:,} episodes")
-    choice = choose(batch, SparseTDSelect(gamma=args.gamma, fit_intercept=True))
-    return choice.path, choice.model.coef_, names
-
-
-def _on_sums(args: Namespace, parts: Any, target: Any) -> tuple[Any, Any, Any]:
-    """The path, the weights and the names for a log in shards, which are read three times."""
-    from sparsetd.evaluation.choice import choose_on
-    from sparsetd.evaluation.linear import LinearValue, sums_of
-    from sparsetd.evaluation.reading import Settings, open_log
-
-    log = open_log(parts, {"target": target}, Settings(args.gamma, None))
-    say(f"choosing among {len(log.names)} features of {len(log.hashes):,} episodes")
-    found = sums_of(log.rows, policy=0)
-    units = found.units(log.units)
-    moments, coef = found.in_units(log.units, units), np.zeros(len(log.names))
-    choice = choose_on(log.rows.in_units(units), moments)
-    coef[choice.support] = LinearValue.solve(moments.on(np.append(choice.support, len(coef)))).theta[:-1]
-    return choice.path, coef, log.names
 
 
 def value_of(text: str) -> Any:

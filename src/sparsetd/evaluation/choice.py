@@ -183,7 +183,8 @@ def path_picture(choice: Choice, names: Array) -> dict[str, Any] | None:
     shown = np.argsort(-size, kind="stable")[: min(MAX_LINES, int((size > 0).sum()))]
     lines = {str(names[j]): coefs[j].tolist() for j in shown}
     chosen = choice.path.rhos[-1] if np.isnan(choice.penalty) else choice.penalty
-    return {"penalty": choice.path.rhos.tolist(), "weights": lines, "chosen": float(chosen)}
+    penalty, entered = choice.path.rhos.tolist(), choice.path.n_active.tolist()
+    return {"penalty": penalty, "n_features": entered, "weights": lines, "chosen": float(chosen)}
 
 
 def convergence_picture(model: Any) -> dict[str, Any] | None:
