@@ -8,8 +8,6 @@ from argparse import Namespace
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from sparsetd import evaluation
 from sparsetd._tools import memory
 from sparsetd._tools.progress import say
@@ -52,13 +50,12 @@ def judged(question: Callable[..., Any], args: Namespace, log: tuple[Shard, ...]
     """Call a function of `evaluation` with the options as its arguments."""
     features = None if args.features == "none" else args.features
     others |= {"classifier": classifier_of(args.classifier), "engine": options.engine_of(args), "progress": say}
-    return options.passed(question, args, transitions=log, features=features, **others)
+    return options.passed(question, args, transitions=afforded(args, log), features=features, **others)
 
 
-def judged_log(args: Namespace, **columns: Any) -> tuple[Shard, ...]:
+def afforded(args: Namespace, parts: tuple[Shard, ...]) -> tuple[Shard, ...]:
     """The log of a command that judges policies. A single file is refused if it does not fit into memory."""
-    groups = {} if args.cluster is None else {"group": args.cluster}
-    log, *others = parts = options.read_shards(args, **groups, **columns)
+    log, *others = parts
     if others:
         return parts
     n, p = (0, 0) if log.log is not None else extent(log.path, **log.columns)
@@ -157,16 +154,16 @@ def evaluate(args: Namespace) -> Outcome:
     from sparsetd import LSTD
 
     check_page(args, args.target)
-    target, columns = options.target_of(args, args.target)
+    log, named = options.read_with_targets(args, {"target": args.target})
     estimator = LSTD(gamma=args.gamma, fit_intercept=True) if args.all_features else None
-    result = judged(evaluation.evaluate, args, judged_log(args, **columns), target=target, estimator=estimator)
+    result = judged(evaluation.evaluate, args, log, **named, estimator=estimator)
     if not math.isfinite(result.value):
         raise ArithmeticError("the value is too large to compute: rescale the rewards, and look at 'sparsetd inspect'")
     bound = None if args.lower is None else result.estimate.interval(2 * args.lower - 1)[0]
     lines = [] if bound is None else [f"at least {bound:.4f} with {100 * args.lower:.6g}% confidence"]
-    named = {"log": args.log, "target": args.target or "as logged"}
-    text, data = told(args, result, *lines, target=named["target"])
-    data |= {"unit": args.unit, "settings": {**named, **data["settings"]}}
+    settings = {"log": args.log, "target": args.target or "as logged"}
+    text, data = told(args, result, *lines, target=settings["target"])
+    data |= {"unit": args.unit, "settings": {**settings, **data["settings"]}}
     return text, data | ({} if bound is None else {"lower_bound": bound})
 
 
@@ -198,10 +195,10 @@ def compare(args: Namespace) -> Outcome:
     """
     pairs = _pairs(args.target)
     check_page(args, *(policy for _, policy in pairs))
-    targets, column = _targets(args, pairs)
-    log = judged_log(args, ratio=None, target_prob=column)
-    say(f"comparing {len(targets)} policies" if isinstance(targets, dict) else "comparing the thresholds")
-    result = judged(evaluation.compare, args, log, targets=targets, by=_groups(args, len(log)))
+    log, named = options.read_with_targets(args, dict(pairs))
+    family = named.get("")
+    say("comparing the thresholds" if family else f"comparing {len(named)} policies")
+    result = judged(evaluation.compare, args, log, targets=family or named, by=_groups(args, len(log)))
     return told(args, result, targets=", ".join(args.target), gamma=args.gamma)
 
 
@@ -227,24 +224,6 @@ def _named(text: str) -> tuple[str, str]:
     if not name.strip() or not policy:
         raise ValueError(f"argument --target: must look like NAME=POLICY or POLICY, not '{text}'")
     return name, policy
-
-
-def _targets(args: Namespace, pairs: list[tuple[str, str]]) -> tuple[Any, str | None]:
-    """The policies by name (or a family of rules), and the column of the log that holds one of them, if any."""
-    from sparsetd.evaluation.target import taken
-
-    if pairs[0][0] == "":
-        return pairs[0][1], None
-    found: dict[str, Any] = {}
-    column: str | None = None
-    for name, text in pairs:
-        found[name], columns = options.target_of(args, text)
-        own = columns.get("target_prob")
-        if found[name] is None and own is not None and column in (None, own):
-            column = own
-        elif found[name] is None:
-            found[name] = taken(np.asarray(options.read_log(args, **columns).target_prob), text)
-    return found, column
 
 
 def _groups(args: Namespace, n_parts: int) -> Any:
@@ -291,7 +270,7 @@ def improve(args: Namespace) -> Outcome:
 
     options.check_output(args.out, ".sparsetd", inputs=[args.log])
     check_page(args)
-    log = judged_log(args, ratio=None, target_prob=None)
+    log = options.read_shards(args, ratio=None, target_prob=None)
     result = judged(evaluation.improve, args, log)
     lines = []
     if args.out is not None:
@@ -325,7 +304,6 @@ def sensitivity(args: Namespace) -> Outcome:
       sparsetd sensitivity log.parquet --target policies:mine --kind persistent
     """
     check_page(args, args.target)
-    target, columns = options.target_of(args, args.target)
-    log = judged_log(args, **columns)
-    result = judged(evaluation.sensitivity, args, log, target=target)
+    log, named = options.read_with_targets(args, {"target": args.target})
+    result = judged(evaluation.sensitivity, args, log, **named)
     return told(args, result, target=args.target or "as logged")

@@ -49,9 +49,9 @@ def select(args: Namespace) -> Outcome:
     """
     from sparsetd.evaluation import evaluate
 
-    target, columns = options.target_of(args, args.target)
-    log = options.read_shards(args, **columns)
-    found = options.passed(evaluate, args, transitions=log, target=target, features=None, n_resamples=0, progress=say)
+    log, named = options.read_with_targets(args, {"target": args.target})
+    how = {**named, "features": None, "n_resamples": 0, "progress": say}
+    found = options.passed(evaluate, args, transitions=log, **how)
     features, lines = kept_features([f.name for f in found.features], [f.weight for f in found.features])
     rows = _path_rows(found.path, [feature["name"] for feature in features])
     table = aligned([("penalty", "features", ""), *(row.values() for row in rows)], bold)

@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 import os
 from argparse import Action, ArgumentError, ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -181,8 +182,10 @@ def read_log(args: Namespace, *, sparse: bool = False, **columns: Any) -> Transi
 
 
 def read_shards(args: Namespace, **columns: Any) -> tuple[Shard, ...]:
-    """The shards of the log; any other log counts as one shard."""
-    parts = shards(args.log, **{**args.column, **columns})
+    """The shards of the log, with the column of --cluster; any other log counts as one shard."""
+    cluster = getattr(args, "cluster", None)
+    groups = {} if cluster is None else {"group": cluster}
+    parts = shards(args.log, **{**args.column, **groups, **columns})
     return parts if getattr(args, "part", None) is None else part_of(parts, *args.part)
 
 
@@ -229,11 +232,11 @@ def check_output(path: str | None, *endings: str, inputs: Iterable[str | None] =
             )
 
 
-def target_of(args: Namespace, text: str | None) -> tuple[Any, dict[str, Any]]:
-    """The target for `evaluate`, and how the columns of the log must be read for it."""
-    from sparsetd.evaluation.target import is_named, named_policy, reading
+def read_with_targets(args: Namespace, targets: Mapping[str, str | None]) -> tuple[tuple[Shard, ...], dict[str, Any]]:
+    """The shards of the log, with the columns that the targets need, and the targets by name."""
+    from sparsetd.evaluation.reading import read_for
 
     # "target_prob" names the role: its column may have another name.
-    column = args.column.get("target_prob", text) if text == "target_prob" else text
-    form, columns = reading(column, args.log)
-    return (named_policy(form) if isinstance(form, str) and is_named(form) else form), columns
+    own = args.column.get("target_prob", "target_prob")
+    named = {name: own if text == "target_prob" else text for name, text in targets.items()}
+    return read_for(named, args.log, partial(read_shards, args))

@@ -454,7 +454,7 @@ class Opened:
 def open_log(source: Any, targets: Mapping[str, Any], settings: Settings) -> Opened:
     """Bring log, targets and features together. Features with something to fit are fitted on the first shards."""
     cluster, gamma, features = settings.cluster, settings.gamma, settings.features
-    parts, forms = _read(source, targets)
+    parts, forms = read_for(targets, source, partial(shards, source))
     if len(parts) > 1 and not (cluster is None or isinstance(cluster, str)):
         raise ValueError("`cluster` must name a column where the log is in shards: pass the name of a column.")
     first, codes, order, blocks = sample(parts), None, None, ""
@@ -516,8 +516,13 @@ def _fitted(log: Transitions, features: Any, gamma: float) -> Any:
     return automatic(log[: after[0]] if len(after) else log, gamma)
 
 
-def _read(source: Any, targets: Mapping[str, Any]) -> tuple[tuple[Shard, ...], dict[str, Any]]:
-    """The shards of a source, and the targets; those that name a column of it are read from there."""
+def read_for(
+    targets: Mapping[str, Any], source: Any, read: Callable[..., tuple[Shard, ...]]
+) -> tuple[tuple[Shard, ...], dict[str, Any]]:
+    """The shards of a source, and the targets; those that name a column of it are read from there.
+
+    `read` takes the columns by role that the targets need, and returns the shards.
+    """
     forms, roles = {}, [column_roles(target, source) for target in targets.values()]
     of_rows = any(isinstance(form, (np.ndarray, list)) or hasattr(form, "iloc") for form, _ in roles)
     unread = not isinstance(source, (Transitions, tuple, list))
@@ -528,13 +533,13 @@ def _read(source: Any, targets: Mapping[str, Any]) -> tuple[tuple[Shard, ...], d
         )
     named = [columns["target_prob"] for _, columns in roles if columns.get("target_prob") is not None]
     columns: dict[str, Any] = {"target_prob": named[0], "ratio": None} if named else roles[0][1]
-    parts = shards(source, **columns)
+    parts = read(**columns)
     for (name, target), (form, own) in zip(targets.items(), roles, strict=True):
         column = own.get("target_prob")
         if column is not None and column != named[0] and len(parts) > 1:
             raise ValueError(f"policy {name!r}: a log in shards has one column of probabilities: ask one by one.")
         one = column is not None and len(targets) > 1 and len(parts) == 1
-        forms[name] = taken(np.asarray(shards(source, **own)[0].read().target_prob), target) if one else form
+        forms[name] = taken(np.asarray(read(**own)[0].read().target_prob), target) if one else form
     return parts, forms
 
 
