@@ -376,6 +376,17 @@ def test_what_looks_like_the_probability_of_the_action_is_asked_about() -> None:
     assert "obs_chance" in prepare(_offers(), action="offer", bandit=True, keep=["same"]).columns
 
 
+def test_percents_of_which_only_the_header_tells_are_probabilities() -> None:
+    raw = _offers()
+    shares = prepare(raw, action="offer", bandit=True, behavior_prob="chance")
+    raw["chance (%)"] = [str(one).removesuffix(" %") for one in raw.pop("chance")]
+    with pytest.raises(MessyLog, match=r"`chance \(%\)` looks like the probability of the action that was taken"):
+        prepare(raw, action="offer", bandit=True)
+    made = prepare(raw, action="offer", bandit=True, behavior_prob="chance (%)")
+    np.testing.assert_array_equal(made.columns["behavior_prob"], shares.columns["behavior_prob"])
+    said(made.notes, "`chance (%)` is above 1 in most rows: taken as percent.")
+
+
 def test_an_id_of_several_decisions_is_what_they_share() -> None:
     for roles in ({}, {"episode": "customer"}):
         made = prepare(_offers(), action="offer", bandit=True, behavior_prob="chance", **roles)

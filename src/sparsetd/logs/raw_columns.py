@@ -312,11 +312,19 @@ def flags(column: Column, table: Table) -> Array:
     return np.nan_to_num(values).astype(bool)
 
 
+def mostly_above_one(values: Array) -> bool:
+    """Say whether probabilities must be percents: more than half of them are above 1."""
+    return bool(np.mean(values > 1) > 0.5)
+
+
 def numbers(column: Column, table: Table, *, most: float = np.inf) -> Array:
     """Read a column of numbers without gaps, between 0 and `most` if that is finite; percents become shares."""
     reading = meaning(column.cells, column.weight, {**column.known, "kind": "number"})
     say_how(column, reading, table)
     values = column.spread(reading.shares)
+    if np.isfinite(most) and mostly_above_one(values):
+        values = values / 100
+        table.done.append(f"`{column.name}` is above 1 in most rows: taken as percent.")
     wrong = np.isnan(values) | (((values > most) | (values < 0)) & np.isfinite(most))
     if wrong.any():
         within = f", between 0 and {most:g}" if np.isfinite(most) else ""

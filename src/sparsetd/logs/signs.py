@@ -8,6 +8,7 @@ import numpy as np
 
 from sparsetd.logs.checks import Array
 from sparsetd.logs.raw import MOST_CATEGORIES, Column, Table, meaning
+from sparsetd.logs.raw_columns import mostly_above_one
 from sparsetd.logs.schema import folded
 from sparsetd.logs.suspicions import TIMES
 from sparsetd.logs.words import TOTALS
@@ -144,6 +145,7 @@ def may_be_propensity(column: Column, action: Array) -> bool:
     actions better than their shares do.
     """
     values, counts = column.spread(column.reading.shares), np.bincount(action)
+    values = values / 100 if mostly_above_one(values) else values
     if column.reading.kind != "number" or not ((values > 0) & (values <= 1)).all():
         return False
     often = counts >= LEAST_TAKEN
