@@ -544,3 +544,82 @@ def test_the_number_of_the_visit_is_observed_on_demand() -> None:
     raw["reward"] = [1, 2, 1, 2, 3]
     assert prepare(raw, ends="last-row").transitions.names == ("obs_x",)
     assert prepare(raw, ends="last-row", keep=["time"]).transitions.names == ("Day", "x")
+
+
+def _discharges(n: int = 300) -> dict[str, list[object]]:
+    """Stays of one to four visits; a reason stands in the last row of each, and the dose where the drug was given."""
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(1, 5, n)
+    patient, rows = np.repeat(np.arange(n), lengths), lengths.sum()
+    drug, dose = rng.integers(3, size=rows), rng.choice(["0,1 mg", "0,2 mg", "0,4 mg"], rows)
+    last = np.append(np.diff(patient) > 0, True)
+    reason = np.where(last, rng.choice(["home", "lost to follow-up"], rows), "")
+    return {
+        "stay": [f"S{one}" for one in patient],
+        "day": (np.arange(rows) - np.repeat(np.cumsum(lengths) - lengths, lengths)).tolist(),
+        "x": rng.normal(size=rows).tolist(),
+        "treatment": [["none", "A", "B"][one] for one in drug],
+        "dose of B": [one if taken else "" for one, taken in zip(dose, drug == 2, strict=True)],
+        "reason": reason.tolist(),
+        "bill": [f"${one:,.2f}" for one in rng.uniform(10, 2000, rows)],
+    }
+
+
+def test_what_is_known_at_the_end_only_is_not_observed() -> None:
+    raw = _discharges()
+    made = prepare(raw, reward="bill", ends="last-row")
+    assert made.transitions.names == ("obs_x",)
+    said(
+        made.notes,
+        "`reason` changes in the last rows of episodes only, and tells how they ended: it was left out",
+        "--column 'terminated=reason: home=…, lost to follow-up=…'",
+    )
+    assert "obs_reason: missing" in prepare(raw, reward="bill", ends="last-row", keep=["same"]).columns
+    with pytest.raises(MessyLog, match="or in words --column 'terminated=reason: home=…, lost to follow-up=…'"):
+        prepare(raw, reward="bill")
+
+
+def test_what_is_measured_at_the_last_visit_of_a_programme_is_observed() -> None:
+    n = 120
+    raw: dict[str, list[object]] = {"patient": [i // 3 for i in range(n)], "x": [i % 7 for i in range(n)]}
+    raw |= {"final test": [i % 5 if i % 3 == 2 else None for i in range(n)], "reward": [i % 4 for i in range(n)]}
+    assert "obs_final test" in prepare(raw, ends="last-row").columns
+
+
+def test_words_say_which_episodes_ended_for_good() -> None:
+    raw = _discharges()
+    made = prepare(raw, reward="bill", terminated="reason: home=1, lost to follow-up=0")
+    assert made.columns["terminated"].tolist() == [one == "home" for one in raw["reason"]]
+    with pytest.raises(MessyLog, match="say what each word means with --column 'terminated=reason: home=…, lost"):
+        prepare(raw, reward="bill", terminated="reason")
+    with pytest.raises(MessyLog, match=r"--column 'terminated=reason: home=1, lost to follow-up=…'"):
+        prepare(raw, reward="bill", terminated="reason: home=1")
+    same_log(prepare(raw, like=made), made)
+
+
+def test_words_of_ends_are_an_option(tmp_path: Path) -> None:
+    raw, out = _discharges(), tmp_path / "log.parquet"
+    path = written(tmp_path / "stays.csv", [*raw], *zip(*(map(str, cells) for cells in raw.values()), strict=True))
+    words = ["prepare", str(path), "--out", str(out), "--column", "terminated=reason: home=1, lost to follow-up=0"]
+    assert main([*words, "--reward", "bill: each=-1", "--quiet"]) == 0
+    assert read(out).terminated.sum() == raw["reason"].count("home")
+    assert read(out).reward.max() < 0
+
+
+def test_the_dose_of_a_drug_tells_the_action() -> None:
+    raw = _discharges()
+    made = prepare(raw, reward="bill", ends="last-row")
+    said(made.notes, "`dose of B` only repeats `treatment`: it was left out (if it is known earlier, --keep same).")
+    zero = raw | {"dose of B": [one or "0" for one in raw["dose of B"]]}
+    assert prepare(zero, reward="bill", ends="last-row").transitions.names == ("obs_x",)
+    other = raw | {"dose of B": [*raw["dose of B"][1:], "0,1 mg"]}  # from the row before: known when the drug is chosen
+    assert "obs_dose of B" in prepare(other, reward="bill", ends="last-row").columns
+
+
+def test_a_cost_is_a_negative_reward() -> None:
+    raw = _discharges()
+    made, cost = (prepare(raw, reward=reward, ends="last-row") for reward in ("bill", "bill: each=-1"))
+    np.testing.assert_array_equal(cost.columns["reward"], -made.columns["reward"])
+    said(made.notes, "`bill`: more counts as better; if it is a cost, say --reward 'bill: each=-1'.")
+    assert not any("better" in note for note in cost.notes)
+    same_log(prepare(raw, like=cost), cost)

@@ -177,7 +177,7 @@ def test_each_repair_can_be_switched_off(stays: Path) -> None:
     assert len(prepare(scored, ends="last-row", **roles)) == 5
     as_it_is = prepare(scored, keep=["duplicates", "order"], ends="last-row", **roles)
     assert as_it_is.columns["obs_Lactate (mmol/L)"].tolist() == [1.5, 1.5, 10, 4.5, 4.5, 0.5]
-    with pytest.raises(MessyLog, match=r"rows 2 and 4 of one episode the same time.*--keep order"):
+    with pytest.raises(MessyLog, match=r"rows 2 and 4 of one episode the same time.*lines of a bill.*--keep order"):
         prepare(scored, keep=["duplicates"], ends="last-row", **roles)
     names = prepare(stays, keep=["names"], **ROLES).action_names
     assert names == ("AUCUN", "Médicament B", "aucun", "médicament B")

@@ -95,8 +95,18 @@ def write_log(log: logs.Transitions, path: Path) -> None:
 
 @command(
     option("log TABLE", SOURCES),
-    COLUMNS,
-    option("--reward COLUMN[: WORD=NUMBER, …]", "the reward, and what each word of an outcome is worth"),
+    option(
+        "--column ROLE=NAME",
+        "the column of a role, if it has another name: episode=mrn, action=drug; with words that say which episodes "
+        "ended for good, 'terminated=Reason: discharged=1, lost=0' (repeatable)",
+        assignment("ROLE=NAME", lambda name: None if name == "none" else name),
+        {},
+        action=Assignments,
+    ),
+    option(
+        "--reward COLUMN[: WORD=NUMBER, …]",
+        "the reward, and what each word of an outcome is worth; 'cost: each=-1' for a cost",
+    ),
     option("--out FILE", "the log to write (.parquet)", required=True),
     option("--missing", GAPS, MISSING),
     option("--ends", ENDS, ("last-row", "cut")),

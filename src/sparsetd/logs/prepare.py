@@ -33,6 +33,7 @@ Ends = Literal["last-row", "cut"]
 ROLES = {"time" if role == "step" else role: aliases for role, aliases in ALIASES.items()} | {"clock": ()}
 DOSES = ("mg", "g", "µg", "mcg", "ml", "ie", "iu", "ui")  # units of doses, which are given rather than measured
 EMPTY = "empty"  # the word for an empty cell, where an outcome is only ticked
+EACH = "each"  # the word for one unit of a reward in numbers, which is worth −1 if the reward is a cost
 MOST_WORTH = 5  # words of an outcome that are written out
 LEAST_EPISODES = 5  # with fewer, an outcome of 0 and 1 cannot be told from the reward of each row
 MIX = np.uint64(0x9E3779B97F4A7C15)  # an odd number that spreads codes over 64 bits
@@ -314,9 +315,12 @@ def _give_roles(table: Table, given: Mapping[str, Any], known: Mapping[str, Any]
     ]
     wanted = {role: name for role, name in known.get("roles", {}).items() if name in names}
     wanted |= {role: name for role, name in given.items() if role in ROLES}
-    table.worth = dict(known.get("worth", {}))
-    if isinstance(given.get("reward"), str):
-        wanted["reward"], table.worth = _outcome(given["reward"], names, table)
+    worth = known.get("worth", {})
+    by_role = all(isinstance(one, Mapping) for one in worth.values())  # 0.3 wrote the words of the reward only
+    table.worth = dict(worth) if by_role else {"reward": worth}
+    for role in ("reward", "terminated", "truncated"):
+        if isinstance(given.get(role), str):
+            wanted[role], table.worth[role] = _in_words(role, given[role], names, table)
     for role, name in wanted.items():
         if name is not None and name not in names:
             nearby, meant = nearest(str(name), names), meant_by(str(name), names)
@@ -344,8 +348,8 @@ def _share_ids(table: Table) -> None:
         table.shared = table.roles.pop("episode")
 
 
-def _outcome(spec: str, names: Sequence[str], table: Table) -> tuple[str, dict[str, float]]:
-    """The column of an outcome in words, and what each word is worth: "Issue: vivant=1, décédé=0"."""
+def _in_words(role: str, spec: str, names: Sequence[str], table: Table) -> tuple[str, dict[str, float]]:
+    """The column of a role in words, and what each word is worth: "Issue: vivant=1, décédé=0"."""
     name, colon, pairs = spec.partition(":")
     if spec in names or not colon:
         return spec, {}
@@ -355,9 +359,14 @@ def _outcome(spec: str, names: Sequence[str], table: Table) -> tuple[str, dict[s
         try:
             worth[folded(word)] = number(value.strip())
         except ValueError:
-            example = option("--reward", "Outcome: alive=1, dead=0")
-            table.problems.append(f"The reward {show(spec)} cannot be read at {show(pair)}: it looks like {example}.")
+            example = option(*_asked_as(role, "Outcome: alive=1, dead=0"))
+            table.problems.append(f"The {role} {show(spec)} cannot be read at {show(pair)}: it looks like {example}.")
     return name.strip(), worth
+
+
+def _asked_as(role: str, words: str) -> tuple[str, str]:
+    """The option that gives a role to a column, and its value."""
+    return ("--reward", words) if role == "reward" else ("--column", f"{role}={words}")
 
 
 def _give_hints(table: Table, asked: Mapping[str, Any], known: Mapping[str, Any]) -> None:
@@ -464,8 +473,9 @@ def _sort(table: Table, times: Array) -> None:
         one, other = sorted(table.rows[order[np.argmax(same) :][:2]].tolist())
         table.problems.append(
             f"`{name}` gives rows {table.nth(one)} and {table.nth(other)} of one episode the same time, and "
-            f"{int(same.sum()):,} rows are like that: correct them, name a column that tells them apart with --column "
-            "time=NAME or the time of the day with --column clock=NAME, or leave the order as it is with --keep order."
+            f"{int(same.sum()):,} rows are like that: if they are parts of one decision, such as the lines of a bill, "
+            "add them up to one row; otherwise name a column that tells them apart with --column time=NAME or the time "
+            "of the day with --column clock=NAME, or leave the order as it is with --keep order."
         )
     table.take(order)
 
@@ -481,7 +491,7 @@ def _columns_with_roles(table: Table, actions: Sequence[str]) -> tuple[dict[str,
         elif role in ("time", "clock"):
             columns["step"] = np.arange(len(table.group)) - table.begin
         elif role in ("terminated", "truncated"):
-            columns[role] = flags = raw_columns.flags(column, table)
+            columns[role] = flags = _flags(table, column, role)
             if (early := flags & ~table.last).any() and "episode" in table.roles:
                 remedy = f"leave it out with {option('--drop', name)} and say --ends last-row"
                 table.problem(f"`{name}` ends an episode, but more of its rows follow", early, remedy)
@@ -504,23 +514,37 @@ def _ids(column: Column) -> list[str]:
     return [one if isinstance(one, str) else id_text("" if one is None else one) for one in column.cells]
 
 
+def _flags(table: Table, column: Column, role: str) -> Array:
+    """Return yes or no per row; words that are neither get the worth that they were given."""
+    worth = table.worth.get(role, {})
+    cells = [worth.get(word or "", one) for word, one in zip(_words(column), column.cells, strict=True)]
+    remedy = "correct it"
+    if _may_have_worth(column):
+        remedy = f"say what each word means with {_worth_of_words(column, worth, role)}"
+    return raw_columns.flags(replace(column, cells=cells), table, remedy)
+
+
 def _reward(table: Table, column: Column) -> Array:
     """Return a reward per row; an outcome of the whole episode stands in its last row and is 0 before."""
-    if not table.worth:
+    worth = table.worth.get("reward", {})
+    if not worth or EACH in worth:
         raw_columns.say_how(column, column.reading, table)
     values, gaps, last = column.spread(_worth(table, column)), column.gaps, table.last
     several = "episode" in table.roles and not last.all()
     only_at_ends = several and bool(gaps.any() and gaps[~last].all())
-    if EMPTY in table.worth:
+    if EMPTY in worth:
         filled = gaps & (last | (not only_at_ends))
-        values[filled], gaps = table.worth[EMPTY], gaps & ~filled
+        values[filled], gaps = worth[EMPTY], gaps & ~filled
     if np.isnan(values[~gaps]).any():
         table.has_outcome = only_at_ends
         return np.zeros(len(values))
-    if not table.worth and {*values[~gaps]} == {0.0, 1.0}:
+    if not worth and {*values[~gaps]} == {0.0, 1.0}:
         turned = _worth_of_words(column, dict(zip(_words(column), 1 - column.reading.values, strict=True)))
         table.done.append(f"`{column.name}`: 1 or yes counts as better than 0 or no; if it is worse, say {turned}.")
-    in_words = column.reading.kind != "number" or bool(table.worth)
+    elif not worth and folded(column.name) not in ROLES["reward"] and (values[~gaps] >= 0).all():
+        turned = option("--reward", f"{column.name}: {EACH}=-1")
+        table.done.append(f"`{column.name}`: more counts as better; if it is a cost, say {turned}.")
+    in_words = column.reading.kind != "number" or bool({*worth} - {EACH})
     yes_and_no = last.sum() >= LEAST_EPISODES and {*values[~gaps]} == {0.0, 1.0}
     constant = (in_words or yes_and_no) and bool((np.diff(values)[~last[:-1]] == 0).all())
     if several and constant and "outcome" not in table.keep:
@@ -535,7 +559,7 @@ def _reward(table: Table, column: Column) -> Array:
         at = " at the end of an episode" if table.has_outcome else ""
         remedy = "fill it in" + ("" if at else ", or, if it is an outcome, name the time with --column time=NAME")
         if at and len(column.cells) <= MOST_WORTH:
-            remedy = f"say what an empty cell is worth with {_worth_of_words(column, {**table.worth, EMPTY: None})}"
+            remedy = f"say what an empty cell is worth with {_worth_of_words(column, {**worth, EMPTY: None})}"
         table.problem(f"`{column.name}`, the reward, is missing{at}", gaps, remedy)
     return np.nan_to_num(values)
 
@@ -543,13 +567,13 @@ def _reward(table: Table, column: Column) -> Array:
 def _worth(table: Table, column: Column) -> Array:
     """The reward of every distinct cell; NaN for a gap, and for a cell that is a problem."""
     words = {i: word for i, word in enumerate(_words(column)) if word is not None}
-    values = column.reading.values
-    if table.worth:
-        values = np.full(len(column.cells), np.nan)
-        values[list(words)] = [table.worth.get(word, np.nan) for word in words.values()]
+    values, worth = column.reading.values, table.worth.get("reward", {})
+    if worth:
+        values = values * worth.get(EACH, np.nan)
+        values[list(words)] = [worth.get(word, values[i]) for i, word in words.items()]
     odd = [i for i in words if np.isnan(values[i])]
     if odd:
-        remedy = f"say what each word is worth with {_worth_of_words(column, table.worth)}"
+        remedy = f"say what each word is worth with {_worth_of_words(column, worth)}"
         what = f"`{column.name}`, the reward, must be a number, but holds {raw_columns.shown(column, odd)}"
         table.problem(what, column.rows_with(odd), remedy)
     return values
@@ -574,10 +598,12 @@ def _ends(
     elif absent & {"episode", "time", "reward", "terminated", "truncated"}:
         made = {}
     elif ends is None or "episode" not in columns:
+        telling = [column for column in table.free if signs.tells_ends(column, table) and _may_have_worth(column)]
+        in_words = "".join(f", or in words {_worth_of_words(column, {}, 'terminated')}" for column in telling)
         table.problems.append(
-            "Nothing says where an episode ended: name a yes/no column with --column terminated=NAME, or name the "
-            "episode and say --ends last-row (it really ended there) or --ends cut (recording merely stopped), or "
-            "say --bandit (every row is a separate decision)."
+            f"Nothing says where an episode ended: name a yes/no column with --column terminated=NAME{in_words}, or "
+            "name the episode and say --ends last-row (it really ended there) or --ends cut (recording merely "
+            "stopped), or say --bandit (every row is a separate decision)."
         )
     else:
         how, role = ("ended for good", "terminated") if ends == "last-row" else ("was cut off", "truncated")
@@ -634,6 +660,7 @@ def _observed(table: Table, counted: str | None) -> tuple[dict[str, Array], dict
     untouched = []
     roles = () if "same" in table.keep else ("action", "reward")
     told = [table.columns[table.roles[role]] for role in roles if role in table.roles]
+    ended = {"terminated", "truncated"} & {*table.roles}
     for column in table.free:
         name, n_notes = column.name, len(table.done)
         shares = 2 if name == table.shared else signs.names_episodes(column, table.group)
@@ -647,6 +674,12 @@ def _observed(table: Table, counted: str | None) -> tuple[dict[str, Array], dict
         if same:
             what = f"`{name}` only repeats `{same[0].name}`"
             table.done.append(f"{what}: it was left out (if it is known earlier, --keep same).")
+            continue
+        if roles and "kind" not in column.known and signs.tells_ends(column, table):
+            offer = _worth_of_words(column, {}, "terminated") if _may_have_worth(column) else ""
+            offer = f"; if it says which of them ended for good, {offer}" if offer and not ended else ""
+            what = f"`{name}` changes in the last rows of episodes only, and tells how they ended"
+            table.done.append(f"{what}: it was left out (if it is known earlier, --keep same{offer}).")
             continue
         if column.reading.kind == "text":
             column = raw_columns.with_one_spelling(column, table)
@@ -708,7 +741,7 @@ def _likely(table: Table, unnamed: Sequence[str]) -> dict[str, list[Column]]:
 def _say_unnamed(table: Table, likely: Mapping[str, Sequence[Column]]) -> None:
     """Ask for the reward, and offer likely columns for roles that nobody named; offers join the problems, if any."""
     if "reward" in likely:
-        outcomes = " or ".join(_worth_of_words(column, table.worth) for column in likely["reward"][:4])
+        outcomes = " or ".join(_worth_of_words(column, {}) for column in likely["reward"][:4])
         remedy = f"say what each word of the outcome is worth with {outcomes}"
         if not outcomes:
             remedy = "say which one is with --column reward=NAME, or --reward 'NAME: WORD=NUMBER, …' if it is in words"
@@ -723,14 +756,19 @@ def _say_unnamed(table: Table, likely: Mapping[str, Sequence[Column]]) -> None:
             (table.problems or table.done).append(told)
 
 
-def _worth_of_words(column: Column, worth: Mapping[Any, float | None]) -> str:
+def _may_have_worth(column: Column) -> bool:
+    """Say whether a column has few enough words to say what each of them is worth."""
+    return column.reading.kind == "text" and sum(one is not None for one in column.cells) <= MOST_WORTH
+
+
+def _worth_of_words(column: Column, worth: Mapping[Any, float | None], role: str = "reward") -> str:
     """The option that says what each word of an outcome is worth, as far as that is known."""
     cells = [one for one in column.cells if one is not None][:MOST_WORTH]
-    if len(cells) == 1 or EMPTY in worth:
+    if (len(cells) == 1 and role == "reward") or EMPTY in worth:
         cells.append(EMPTY)
     known = {word: f"{value:g}" for word, value in worth.items() if value is not None}
     pairs = (f"{raw_columns.written(one)}={known.get(folded(raw_columns.written(one)), '…')}" for one in cells)
-    return option("--reward", f"{column.name}: {', '.join(pairs)}")
+    return option(*_asked_as(role, f"{column.name}: {', '.join(pairs)}"))
 
 
 def _words(column: Column) -> list[str | None]:

@@ -124,7 +124,7 @@ class Table:
     done: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     roles: dict[str, str] = field(default_factory=dict)
-    worth: Mapping[str, float] = field(default_factory=dict)
+    worth: dict[str, Mapping[str, float]] = field(default_factory=dict)
     group: Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     keep: Sequence[str] = ()
     missing: str = "mark"
@@ -342,7 +342,8 @@ def _numbers(cells: Sequence[Any], how: Mapping[str, Any]) -> Reading:
     plain = [rest if has_unit[i] else cells[i] for i, (_, rest) in enumerate(parts)]
     texts = {i: one for i, one in enumerate(plain) if isinstance(one, str) and one.lower() not in GAPS_AMONG_NUMBERS}
     sure = how.get("comma", any(DECIMAL_COMMA.fullmatch(BLANKS.sub("", text)) for text in texts.values()))
-    comma = bool(sure or (how.get("comma_likely") and any("," in text for text in texts.values())))
+    likely = how.get("comma_likely") and not any(re.search(r",[0-9]{3}\.[0-9]", text) for text in texts.values())
+    comma = bool(sure or (likely and any("," in text for text in texts.values())))
     grouped = any(re.search(r"[0-9]\.[0-9]{3},[0-9]", text) for text in texts.values())
     limits = {i: match for i, text in texts.items() if (match := LIMIT.fullmatch(text))}
     bare = [limits[i][2] if i in limits else one for i, one in enumerate(plain)]

@@ -298,15 +298,15 @@ def _sizes(column: Column, known: Sequence[str]) -> dict[str, tuple[float, float
     return {name: size for name, size in zip(names, sizes, strict=True) if np.isfinite(size[0])}
 
 
-def flags(column: Column, table: Table) -> Array:
-    """Read yes and no, true and false, 1 and 0 as booleans; a gap means no."""
+def flags(column: Column, table: Table, remedy: str) -> Array:
+    """Read yes and no, true and false, 1 and 0 as booleans; a gap means no. `remedy` cures any other word."""
     reading = meaning(column.cells, column.weight, {})
     if reading.kind not in ("flag", "number"):
         reading = meaning(column.cells, column.weight, {"kind": "flag"})
     values = column.spread(reading.values)
     odd = column.rows_with(reading.bad) | ~(np.isnan(values) | np.isin(values, (0, 1)))
     if odd.any():
-        table.problem(f"`{column.name}` must say yes or no, but holds {example(column, odd)}", odd, "correct it")
+        table.problem(f"`{column.name}` must say yes or no, but holds {example(column, odd)}", odd, remedy)
     if np.isnan(values).any():
         table.done.append(f"`{column.name}` is empty {table.where(np.isnan(values))}: taken as no.")
     return np.nan_to_num(values).astype(bool)

@@ -15,6 +15,7 @@ from sparsetd.logs.words import TOTALS
 
 LEAST_ID = 10_000  # shorter numbers are ages and measurements
 LEAST_TAKEN = 20  # with fewer rows of an action, its probability cannot be checked
+BY_CHANCE = 1e-4  # the probability at which a pattern is no chance
 LEAST_IDS = 0.4  # different ids per episode, since patients may have come several times
 CODE = re.compile(r"\S*[0-9]\S*")  # a text that may be an id
 INDEX = re.compile(r"Unnamed: 0(\.\d+)*|__index_level_\d+__")  # pandas writes an index without a name like this
@@ -156,8 +157,28 @@ def may_be_propensity(column: Column, action: Array) -> bool:
 
 
 def says_the_same(column: Column, other: Column) -> bool:
-    """Say whether each cell of one column always stands beside the same cell of the other, and the other way round."""
+    """Say whether each cell of one column always stands beside the same cell of the other, and the other way round.
+
+    A column also counts that has its usual cell exactly where the other does not hold one of its own: the dose of a
+    drug is empty or 0 wherever another drug was given.
+    """
     n_rows, n_cells, n_others = len(column.codes), np.count_nonzero(column.weight), np.count_nonzero(other.weight)
-    if n_rows <= MOST_CATEGORIES or not 1 < n_cells == n_others <= n_rows / 2:
+    if n_rows <= MOST_CATEGORIES or n_cells == 1 or not 1 < n_others <= n_rows / 2:
         return False
-    return len(np.unique(column.codes * len(other.cells) + other.codes)) == n_cells
+    if n_cells == n_others and len(np.unique(column.codes * len(other.cells) + other.codes)) == n_cells:
+        return True
+    rare = column.codes != column.weight.argmax()
+    beside = other.codes == other.codes[np.argmax(rare)]
+    return rare.sum() >= LEAST_TAKEN and bool((rare == beside).all())
+
+
+def tells_ends(column: Column, table: Table) -> bool:
+    """Say whether a column is the same in all rows but the last of their episodes, more often than chance allows.
+
+    The greatest length does not count: a programme may measure something at its last visit, before it decides.
+    """
+    last, place = table.last, np.arange(len(table.group)) - table.begin
+    if last.all() or np.ptp(column.codes[~last]) > 0:
+        return False
+    differs = last & (column.codes != column.codes[np.argmin(last)]) & (place < place.max())
+    return bool(last.mean() ** differs.sum() < BY_CHANCE)
