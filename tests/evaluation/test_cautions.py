@@ -137,7 +137,7 @@ CASES = {
     "no_width": ("red", lambda: replace(LOG, reward=np.zeros(N)), {}),
     "few_episodes": ("amber", lambda: linear_walk(1, 15), {}),
     "cut_episodes": ("red", lambda: linear_walk(2, cut_after=6), {}),
-    "discounted_outcome": ("note", lambda: replace(LOG, reward=LOG.reward * LOG.terminated), {}),
+    "discounted_outcome": ("amber", lambda: replace(LOG, reward=LOG.reward * LOG.terminated), {}),
     "no_feature": ("amber", lambda: LOG, {"estimator": Fixed()}),
     "selection_disagrees": ("amber", lambda: linear_walk(5, start=3.0), {"estimator": Fixed((2,))}),
     "low_coverage": ("red", lambda: replace(LOG, target_prob=np.where(LOG.action == 1, 0.0, LOG.target_prob)), {}),
@@ -168,6 +168,11 @@ def test_a_sound_log_needs_no_caution():
 def test_a_caution_is_given_where_it_should_be(code):
     severity, log, change = CASES[code]
     assert codes(log(), **change).get(code) == severity
+
+
+def test_a_discount_that_hardly_changes_an_outcome_is_a_note():
+    log = replace(LOG, reward=LOG.reward * LOG.terminated)
+    assert codes(log, gamma=0.99999)["discounted_outcome"] == "note"
 
 
 @pytest.mark.parametrize(

@@ -106,6 +106,14 @@ def test_a_range_makes_a_family() -> None:
     assert policy("drug B if Lactate > {-2..-1 by 0.5}").thresholds == (-2, -1.5, -1)
 
 
+def test_a_name_without_its_unit_is_meant() -> None:
+    names = ("Laktát (mmol/l)", "Laktát (mmol/l): missing", "Tlak", "Tlakoměr")
+    with pytest.raises(ValueError, match=r"'Laktát' that is not observed.*; did you mean 'Laktát \(mmol/l\)'\?"):
+        policy("1 if Laktát > 2").shares(np.ones((2, 4)), names, None, n_actions=2)
+    with pytest.raises(ValueError, match=r"'Tla' that is not observed.*; did you mean 'Tlak'\?"):
+        policy("1 if Tla > 2").shares(np.ones((2, 4)), names, None, n_actions=2)
+
+
 def test_numbered_columns_are_no_names_that_could_be_meant() -> None:
     rows = np.eye(3)
     assert policy("1 if x2 = 1").shares(rows, None, None, n_actions=2)[0][2].tolist() == [0, 1]

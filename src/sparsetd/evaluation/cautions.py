@@ -215,8 +215,12 @@ def cut_episodes(e: Evidence) -> Finding:
 @rule
 def discounted_outcome(e: Evidence) -> Finding:
     """Outcomes that come late count less."""
-    discounted = e.facts.gamma != 1 and suspicions.only_outcomes(e.log)
-    return ("note", {"tenth": e.facts.gamma**9}) if discounted else None
+    gamma, bounds = e.facts.gamma, e.log._bounds()
+    if gamma == 1 or not suspicions.only_outcomes(e.log):
+        return None
+    lost = e.log.reward[bounds[1:] - 1] * (1 - gamma ** (np.diff(bounds) - 1.0))
+    much = abs(lost.mean()) > MATTERS * e.own.standard_error
+    return "amber" if much else "note", {"tenth": gamma**9, "lost": lost.mean()}
 
 
 @rule

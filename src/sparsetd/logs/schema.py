@@ -287,10 +287,13 @@ def nearest(name: str, names: Sequence[str]) -> str:
 
 
 def meant_by(name: str, names: Sequence[str]) -> str | None:
-    """The name that is spelt nearly like one that is not there, or the only one that begins with it."""
+    """The name that begins with one that is not there, such as the column with its unit, or is spelt nearly like it."""
     known = {folded(one): one for one in names[:1000]}
     longer = [one for one in known if len(name) > 2 and one.startswith(folded(name))]
-    close = difflib.get_close_matches(folded(name), known, n=1) or (longer if len(longer) == 1 else [])
+    shortest = min(longer, key=len, default="")
+    if longer and all(one.startswith(shortest) for one in longer):
+        return known[shortest]
+    close = difflib.get_close_matches(folded(name), known, n=1)
     return known[close[0]] if close else None
 
 
