@@ -38,22 +38,22 @@ def error_bound(problem: ICUSepsis, policy: Any, n_episodes: int) -> float:
 
     √(Var[V(s₀)] + E Σ_t (w(s_t) ρ_t)² Var[r + γV(s') | s, a]) / √n, with w = discounted visits of π over those of μ.
     """
-    k, V, expert = N_PATIENT_STATES, np.zeros(len(problem.start)), problem.expert
-    V[:k] = problem.values(policy)
-    outcome = problem.reward[:k] + problem.gamma * V
-    mean = (problem.transition[:k] * outcome).sum(axis=2)
-    noise = (problem.transition[:k] * outcome**2).sum(axis=2) - mean**2
-    logged, wanted = visits(problem, expert, 1.0), visits(problem, policy, problem.gamma)
+    mdp, k, expert = problem.mdp, N_PATIENT_STATES, problem.policy("expert")
+    V = problem.under(policy).value
+    P, outcome = mdp.P.swapaxes(0, 1)[:k], mdp.R.swapaxes(0, 1)[:k] + mdp.gamma * V
+    mean = (P * outcome).sum(axis=2)
+    noise = (P * outcome**2).sum(axis=2) - mean**2
+    logged, wanted = visits(problem, expert, 1.0), visits(problem, policy, mdp.gamma)
     ratio = np.divide(policy, expert, out=np.zeros_like(policy), where=expert > 0)[:k]
     steps = (logged[:, None] * expert[:k] * ((wanted / logged)[:, None] * ratio) ** 2 * noise).sum()
-    first = problem.start[:k] @ (V[:k] - problem.start[:k] @ V[:k]) ** 2
+    first = mdp.start[:k] @ (V[:k] - mdp.start[:k] @ V[:k]) ** 2
     return float(np.sqrt((first + steps) / n_episodes))
 
 
 def visits(problem: ICUSepsis, policy: Any, gamma: float) -> Any:
     """Expected discounted visits of the patient states."""
-    P = np.einsum("sa,sat->st", policy, problem.transition)[:N_PATIENT_STATES, :N_PATIENT_STATES]
-    return np.linalg.solve(np.eye(N_PATIENT_STATES) - gamma * P.T, problem.start[:N_PATIENT_STATES])
+    P = problem.under(policy).transition[:N_PATIENT_STATES, :N_PATIENT_STATES]
+    return np.linalg.solve(np.eye(N_PATIENT_STATES) - gamma * P.T, problem.mdp.start[:N_PATIENT_STATES])
 
 
 def one(problem: ICUSepsis, target: str, seed: int, episodes: int, noise: int) -> dict[str, Any]:

@@ -34,16 +34,16 @@ def test_policies_are_distributions(problem):
 
 
 def test_the_simulation_earns_the_exact_value(problem):
-    log = problem.log(4000, problem.expert, np.random.default_rng(0))
+    log = problem.log(4000, problem.policy("expert"), np.random.default_rng(0))
     returns = log.returns(0.99)
-    assert abs(returns.mean() - problem.exact_value(problem.expert)) < 4 * returns.std() / np.sqrt(4000)
+    assert abs(returns.mean() - problem.exact_value(problem.policy("expert"))) < 4 * returns.std() / np.sqrt(4000)
     assert log.n_episodes == 4000
     assert log.names == NAMES
     np.testing.assert_allclose(log.importance_ratio(), 1.0)
 
 
 def test_the_same_seed_gives_the_same_log_and_noise_is_carried_over(problem):
-    a, b = (problem.log(50, problem.expert, np.random.default_rng(3), n_noise=2) for _ in range(2))
+    a, b = (problem.log(50, problem.policy("expert"), np.random.default_rng(3), n_noise=2) for _ in range(2))
     np.testing.assert_array_equal(a.observation, b.observation)
     goes_on = ~a.terminated[:-1]
     np.testing.assert_array_equal(a.next_observation[:-1][goes_on], a.observation[1:][goes_on])
@@ -52,7 +52,7 @@ def test_the_same_seed_gives_the_same_log_and_noise_is_carried_over(problem):
 
 def test_the_bound_is_that_of_the_mean_return_on_policy(problem):
     """With ρ = 1 nothing beats the tabular estimate, whose variance is at most that of the mean return."""
-    log = problem.log(4000, problem.expert, np.random.default_rng(1))
-    bound = error_bound(problem, problem.expert, 4000)
+    log = problem.log(4000, problem.policy("expert"), np.random.default_rng(1))
+    bound = error_bound(problem, problem.policy("expert"), 4000)
     assert 0.9 * bound < log.returns(0.99).std() / np.sqrt(4000) < 1.1 * bound
     assert error_bound(problem, problem.policy("greedy"), 4000) > bound

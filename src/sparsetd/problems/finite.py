@@ -215,10 +215,9 @@ def checked_fields(mdp: FiniteMDP) -> dict[str, Array | float]:
     behavior = _finite("behavior", target if mdp.behavior is None else mdp.behavior, uniform.shape)
     fields: dict[str, Array | float] = {"P": P, "R": R, "features": features, "gamma": gamma}
     fields |= {"target": target, "behavior": behavior, "terminal": terminal}
-    distributions = {"target": target, "behavior": behavior}
-    distributions |= {
-        f"P[{action}]": np.where(terminal[:, None], 1.0 / n_states, P[action]) for action in range(n_actions)
-    }
+    tables = {"target": target, "behavior": behavior, **{f"P[{action}]": P[action] for action in range(n_actions)}}
+    # Rows of terminal states never enter, so they may hold anything.
+    distributions = {name: np.where(terminal[:, None], 1.0 / rows.shape[1], rows) for name, rows in tables.items()}
     for name, values in {"start": mdp.start, "weights": mdp.weights}.items():
         if values is not None:
             fields[name] = _finite(name, values, (n_states,))

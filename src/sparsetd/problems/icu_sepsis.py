@@ -11,13 +11,14 @@ importing it.
 from __future__ import annotations
 
 import importlib.util
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
 from sparsetd.logs import Transitions
+from sparsetd.problems.finite import FiniteMDP
 from sparsetd.system import Array
 
 N_PATIENT_STATES = 713  # the states after them end the episode
@@ -32,14 +33,9 @@ NAMES = (
 
 @dataclass(frozen=True, eq=False)
 class ICUSepsis:
-    """The tables: transition and reward (716, 25, 716), start (716,), the experts' policy, and 47 numbers per state."""
+    """The MDP of 716 states and 25 treatments, with the experts' policy as its behaviour and 47 numbers per state."""
 
-    transition: Array
-    reward: Array
-    start: Array
-    expert: Array
-    centers: Array
-    gamma: float = 0.99
+    mdp: FiniteMDP
 
     @classmethod
     def load(cls, gamma: float = 0.99) -> ICUSepsis:
@@ -49,44 +45,39 @@ class ICUSepsis:
             raise ImportError("the ICU-Sepsis tables are not installed: pip install icu-sepsis")
         path = Path(spec.submodule_search_locations[0], "envs", "assets", "dynamics.npz")
         with np.load(path, allow_pickle=False) as file:  # noqa: TID251 (without pickles)
-            expert, centers = file["expert_policy"], file["state_cluster_centers"]
-            return cls(file["tx_mat"], file["r_mat"], file["d_0"], expert, centers, gamma)
+            P, R = (file[name].swapaxes(0, 1) for name in ("tx_mat", "r_mat"))
+            start, expert, centers = file["d_0"], file["expert_policy"], file["state_cluster_centers"]
+        ended = np.arange(len(start)) >= N_PATIENT_STATES
+        return cls(FiniteMDP(P, R, centers, gamma, start, target=expert, terminal=ended))
 
     def policy(self, name: str) -> Array:
         """π(a|s): "expert", "greedy" (the clinicians' most frequent choice), "half" of each, or "optimal"."""
+        expert = self.mdp.behavior
         if name == "expert":
-            return self.expert
+            return expert
         if name == "half":
-            return np.asarray(0.5 * self.expert + 0.5 * self.policy("greedy"))
+            return np.asarray(0.5 * expert + 0.5 * self.policy("greedy"))
         if name not in ("greedy", "optimal"):
             raise ValueError(f"`target` is {name!r}: choose 'expert', 'greedy', 'half' or 'optimal'.")
-        best = (self.expert if name == "greedy" else self.optimal_values).argmax(axis=1)
-        return np.asarray(np.eye(self.expert.shape[1])[best])
-
-    @cached_property
-    def expected_reward(self) -> Array:
-        return np.asarray((self.transition * self.reward).sum(axis=2))
+        return _best(expert if name == "greedy" else self.optimal_values)
 
     @cached_property
     def optimal_values(self) -> Array:
         """Q* by policy iteration, from the experts' favourite treatments."""
-        V, policy = np.zeros(len(self.start)), self.policy("greedy")
+        policy = self.policy("greedy")
         while True:
-            V[:N_PATIENT_STATES] = self.values(policy)
-            q = np.asarray(self.expected_reward + self.gamma * self.transition @ V)
+            q = self.under(policy).action_value
             if np.all(q.max(axis=1) <= (policy * q).sum(axis=1) + 1e-12):
                 return q
-            policy = np.eye(q.shape[1])[q.argmax(axis=1)]
+            policy = _best(q)
 
-    def values(self, policy: Array) -> Array:
-        """V of the patient states: (I − γP_π)V = r_π."""
-        P = np.einsum("sa,sat->st", policy, self.transition)[:N_PATIENT_STATES, :N_PATIENT_STATES]
-        r = (policy * self.expected_reward).sum(axis=1)[:N_PATIENT_STATES]
-        return np.linalg.solve(np.eye(N_PATIENT_STATES) - self.gamma * P, r)
+    def under(self, policy: Array) -> FiniteMDP:
+        """The MDP with a policy in the experts' place."""
+        return replace(self.mdp, target=policy, behavior=policy)
 
     def exact_value(self, policy: Array) -> float:
         """The value of a policy, averaged over the states in which patients start."""
-        return float(self.start[:N_PATIENT_STATES] @ self.values(policy))
+        return float(self.mdp.start @ self.under(policy).value)
 
     def log(self, n_episodes: int, target: Array, rng: np.random.Generator, *, n_noise: int = 0) -> Transitions:
         """Episodes treated by the clinicians, with μ and π of every logged action.
@@ -94,36 +85,40 @@ class ICUSepsis:
         `n_noise` columns of independent normal numbers, which mean nothing, are appended to the observation.
         """
         s, a, s_next, episode = self._simulate(n_episodes, rng)
-        dead = s_next >= N_PATIENT_STATES
-        observed, following = self.centers[s], self.centers[s_next]
+        observed, following = self.mdp.features[s], self.mdp.features[s_next]
         if n_noise:
             noise = rng.normal(size=(len(s) + 1, n_noise))
             observed, following = np.hstack([observed, noise[:-1]]), np.hstack([following, noise[1:]])
         return Transitions.from_arrays(
             observed,
-            self.reward[s, a, s_next],
+            self.mdp.R[a, s, s_next],
             following,
             action=a,
-            terminated=dead,
+            terminated=self.mdp.terminal[s_next],
             episode=episode,
-            behavior_prob=self.expert[s, a],
+            behavior_prob=self.mdp.behavior[s, a],
             target_prob=target[s, a],
             names=[*NAMES, *(f"noise_{i}" for i in range(n_noise))],
         )
 
     def _simulate(self, n: int, rng: np.random.Generator) -> Array:
         """(s, a, s', patient): all patients at once, step after step, then sorted by patient."""
-        states, cumulative = len(self.start), np.cumsum(self.expert, axis=1)
-        s, patient = rng.choice(states, size=n, p=self.start), np.arange(n)
+        cumulative = np.cumsum(self.mdp.behavior, axis=1)
+        s, patient = rng.choice(self.mdp.n_states, size=n, p=self.mdp.start), np.arange(n)
         parts = []
         while len(s):
             a = _pick(cumulative[s], rng)
-            s_next = _pick(np.cumsum(self.transition[s, a], axis=1), rng)
+            s_next = _pick(np.cumsum(self.mdp.P[a, s], axis=1), rng)
             parts.append(np.stack([s, a, s_next, patient]))
-            alive = s_next < N_PATIENT_STATES
+            alive = ~self.mdp.terminal[s_next]
             s, patient = s_next[alive], patient[alive]
         rows = np.hstack(parts)
         return rows[:, np.argsort(rows[3], kind="stable")]
+
+
+def _best(values: Array) -> Array:
+    """The policy that takes the first action with the largest value."""
+    return np.asarray(np.eye(values.shape[1])[values.argmax(axis=1)])
 
 
 def _pick(cumulative: Array, rng: np.random.Generator) -> Array:
