@@ -13,9 +13,9 @@ from functools import cache
 
 import numpy as np
 import scipy.linalg as sla
+from numba import njit
 
 from reproduction.triple_link_plant import ANGLE, FORCES, Plant, derivative, failed, rk4
-from sparsetd._tools.jit import njit
 from sparsetd.system import Array
 
 KNOWLEDGE = {

@@ -14,8 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numba import njit
 
-from sparsetd._tools.jit import njit
 from sparsetd.system import Array
 
 FORCES = np.array([0.0, 5.0, -5.0])  # the paper's three actions, in newtons

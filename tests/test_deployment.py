@@ -27,9 +27,9 @@ from numba.core import caching
 caching.FunctionCache._impl_class._locator_classes = []  # as where neither the package nor HOME can be written
 with warnings.catch_warnings(record=True) as told:
     warnings.simplefilter("default")
-    from sparsetd._tools.jit import njit
+    from sparsetd.solvers.compiled.compile import njit
     import sparsetd.control, sparsetd.estimators
-    print(njit(cache=True)(lambda x: 2 * x)(21))
+    print(njit(lambda x: 2 * x, cache=True)(21))
 assert [str(w.message).split(",")[0] for w in told] == ["Compiled code cannot be kept"], told
 """
 

@@ -222,6 +222,18 @@ def rows_of(values: Any, rows: slice | Array) -> Any:
     return out
 
 
+def scaled(weight: Array, rows: Any) -> Any:
+    """Return rows times their weights, or the rows themselves where every weight is one; CSR rows store no zeros."""
+    if np.all(weight == 1.0):
+        return rows
+    if not sp.issparse(rows):
+        return weight[:, None] * rows
+    out = sp.csr_array(rows, copy=True)
+    out.data = out.data * np.repeat(weight, np.diff(out.indptr))
+    out.eliminate_zeros()
+    return out
+
+
 def dense(rows: Any, dtype: Any = np.float64) -> Array:
     """Return rows of φ, dense or sparse, as a contiguous array."""
     return np.ascontiguousarray(rows.toarray() if sp.issparse(rows) else rows, dtype=dtype)

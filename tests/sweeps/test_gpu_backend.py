@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from gpu.emulation import emulate
 
-from sparsetd import GTD2, ROTD, TD, TDC, LinearTD, penalties, sweep
-from sparsetd.estimators import RDATD, MirrorDescentTD
+from sparsetd import GTD2, LSTD, ROTD, TD, TDC, LinearTD, penalties, sweep
+from sparsetd.estimators import PFGTD, RDATD, MirrorDescentTD, ROTDLasso
 from sparsetd.problems import random_mdp, random_walk, star
 from sparsetd.sweeps.gpu import job_of
 
@@ -47,7 +47,10 @@ def test_divergence_is_a_status_there_too():
 @pytest.mark.parametrize(
     ("model", "what"),
     [
-        (MirrorDescentTD(step_size=0.1, p=3.0), "MirrorDescent"),
+        (MirrorDescentTD(step_size=0.1, p=3.0), "p other than 2"),
+        (PFGTD(), "CoinBetting"),
+        (LSTD(), "LeastSquares"),
+        (ROTDLasso(step_size=0.1), "LeastSquaresSaddle"),
         (ROTD(fit_norm="inf", step_size=0.1), "l1 norm"),
         (RDATD(), "RDATD"),
         (TDC(step_size=lambda t: 1.0 / (1.0 + t)), "a function of your own"),

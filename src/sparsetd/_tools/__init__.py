@@ -1,1 +1,1 @@
-"""Private helpers of the whole library: compiling, lazy names, progress, numbers that can be computed with."""
+"""Private helpers of the whole library: lazy names, progress, numbers that can be computed with."""

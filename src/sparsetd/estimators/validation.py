@@ -12,8 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparsetd.logs import checks
-from sparsetd.solvers.mean import scaled
-from sparsetd.system import Array, Batch, dense, rows_of
+from sparsetd.system import Array, Batch, dense, rows_of, scaled
 
 
 def column(name: str, values: Any, n: int, *, default: float = 1.0, high: float = np.inf) -> Array:

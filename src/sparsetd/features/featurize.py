@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sparsetd.logs import Policy, Transitions
 from sparsetd.logs.checks import joined, refuse
 from sparsetd.logs.policy import chosen, discrete
-from sparsetd.system import Array, Batch
+from sparsetd.system import Array, Batch, scaled
 
 
 def action_blocks(phi: Any, weights: ArrayLike) -> Any:
@@ -41,15 +41,7 @@ def action_blocks(phi: Any, weights: ArrayLike) -> Any:
     w = np.asarray(weights, dtype=phi.dtype)
     if not sp.issparse(phi):
         return (w[:, :, None] * phi[:, None, :]).reshape(len(w), -1)
-    return sp.csr_array(sp.hstack([scale_rows(phi, w[:, a]) for a in range(w.shape[1])], format="csr"))
-
-
-def scale_rows(rows: sp.csr_array, weights: Array) -> sp.csr_array:
-    """diag(w) · rows with nothing stored where w = 0; a matrix product would leave the columns unsorted."""
-    scaled = sp.csr_array(rows, copy=True)
-    scaled.data *= np.repeat(weights, np.diff(scaled.indptr))
-    scaled.eliminate_zeros()
-    return scaled
+    return sp.csr_array(sp.hstack([scaled(w[:, a], phi) for a in range(w.shape[1])], format="csr"))
 
 
 def indicator(action: Array, n_actions: int) -> Array:
@@ -126,7 +118,7 @@ def featurize(
         if transitions.behavior_prob is not None:
             ratio = chosen(pi, action) / transitions.behavior_prob
     if clear and sp.issparse(phi_next):
-        phi_next = scale_rows(phi_next, ~ended)
+        phi_next = scaled(~ended, phi_next)
     elif clear:
         phi_next = phi_next.copy()
         phi_next[ended] = 0.0

@@ -24,10 +24,9 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import linprog
 
-from sparsetd.solvers.mean import scaled
 from sparsetd.solvers.path_following import Column, columns_of, lars_path
 from sparsetd.solvers.rows import Fold, Posed, RowSolver
-from sparsetd.system import Array, Solution, TraceCarry, trace_weights
+from sparsetd.system import Array, Solution, TraceCarry, scaled, trace_weights
 
 STATUS = {0: "converged", 1: "step_limit", 2: "infeasible", 3: "unbounded"}
 TOLERANCE = 1e-7  # violations below this share of the largest number involved are rounding: HiGHS's own tolerance

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sparsetd.system import Array, Batch, Table, TraceCarry, dense, recurrence, trace_weights
+from sparsetd.system import Array, Batch, Table, TraceCarry, dense, recurrence, scaled, trace_weights
 
 CHUNK = 2 * 10**6  # numbers (16 MB) of a block of sparse rows, laid out, that is read at once
 CACHED = 2**17  # numbers (1 MB) of a block of dense rows: what is made of them stays near the processor
@@ -158,13 +158,6 @@ class MeanOperator:
         if psi:
             out = out + phi_next_t[some] @ (self.batch.discount[:, None] * u[1])
         return np.asarray(out)
-
-
-def scaled(weight: Array, rows: Any) -> Any:
-    """Rows times their weights; the rows themselves where every weight is one."""
-    if np.all(weight == 1.0):
-        return rows
-    return sp.diags_array(weight) @ rows if sp.issparse(rows) else weight[:, None] * rows
 
 
 def mixed(factors: Sequence[float] | Array, rows: Sequence[Any]) -> Any:

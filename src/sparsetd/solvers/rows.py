@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-import scipy.sparse as sp
 
+from sparsetd.logs.checks import joined
 from sparsetd.solvers.mean import Linear, Matrix, MeanOperator, formed, mean_operator
 from sparsetd.system import Array, Batch, Solution, Table, TraceCarry, dense, rows_of
 
@@ -84,10 +84,8 @@ def _doubled(batch: Batch, copy: bool = False) -> Batch:
 
 
 def _joined(batches: list[Batch]) -> Batch:
-    parts = {f.name: [rows_of(getattr(batch, f.name), slice(None)) for batch in batches] for f in fields(Batch)}
-    if batches[0].is_sparse:
-        parts |= {name: [sp.vstack(parts[name], format="csr")] for name in ("phi", "phi_next")}
-    return Batch(**{name: part[0] if len(part) == 1 else np.concatenate(part) for name, part in parts.items()})
+    whole = [batch[:] for batch in batches]
+    return Batch(*(joined([getattr(batch, f.name) for batch in whole]) for f in fields(Batch)))
 
 
 @dataclass(frozen=True, eq=False)

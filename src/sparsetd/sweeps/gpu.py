@@ -8,54 +8,49 @@ from typing import Any
 
 import numpy as np
 
+from sparsetd.solvers import PowerDecay
+from sparsetd.solvers.stream import Streaming
 from sparsetd.sweeps.cuda import Job, inputs_of, stream
 from sparsetd.sweeps.tasks import Prediction, Row, Setting, pieces, rows_of
 from sparsetd.system import Array
 
 RUNS = 2**16  # in one launch: enough to fill any device
 WEIGHTS = 2**30  # numbers that one launch may bring back
-RULES: dict[str, Any] = {
-    "Stochastic": "fixed",
-    "PrimalDual": "fixed",
-    "MirrorProx": "fixed",
-    "SaddleMirrorProx": "fixed",
-    "DistanceOverGradients": "distance",
-    "SaddleDistanceOverGradients": "distance",
-    "DualAveraging": "averaging",
-}
-TRIALS = ("MirrorProx", "SaddleMirrorProx", "SaddleDistanceOverGradients", "DualAveraging")
 
 
 def job_of(model: Any) -> Job:
     """The estimator as numbers, or an error that says what the GPU cannot do."""
     table, penalty, solver = model.triple()
-    name, shrinkage = type(solver).__name__, penalty.shrinkage(table.n_blocks)
-    ball: Any = {1: "box", 2: "l2"}.get(getattr(solver, "fit_norm", 0), "none")
-    trial = name in TRIALS or bool(getattr(solver, "extragradient", False))
+    has_kernel = isinstance(solver, Streaming) and solver.family != "coins" and not solver.dual_damping
+    if not has_kernel:
+        raise _cannot(model, f"the solver {type(solver).__name__}")
+    averaging, by_hand = solver.family == "averaging", solver.step_size is not None
+    trial, bounded = averaging or solver.extragradient, bool(np.isfinite(solver.radius))
+    shrinkage = penalty.shrinkage(table.n_blocks)
     cannot = {
-        f"the solver {name}": name not in RULES,
         f"the penalty {type(penalty).__name__}, which is not separable": shrinkage is None,
-        "fit_norm='inf', whose dual ball is that of the l1 norm": getattr(solver, "fit_norm", 0) == "inf",
-        "a mirror map with p other than 2": getattr(solver, "p", 2.0) != 2.0,
-        "the counts of zeros that RDATD reports": getattr(solver, "sparse", False),
+        "fit_norm='inf', whose dual ball is that of the l1 norm": solver.fit_norm == "inf",
+        "a mirror map with p other than 2": solver.p != 2.0,
+        "the counts of zeros that RDATD reports": averaging and solver.sparse,
         "an intercept or unpenalised features": model.fit_intercept or len(model.unpenalized),
-        "a radius together with automatic or extragradient steps": np.isfinite(getattr(solver, "radius", np.inf))
-        and (trial or RULES.get(name) != "fixed"),
+        "a radius together with automatic or extragradient steps": bounded and (trial or not by_hand),
     }
     for what, holds in cannot.items():
         if holds:
             raise _cannot(model, what)
     l1, l2 = shrinkage
-    constants = {"start": solver.start, "cap": solver.cap} if RULES[name] != "fixed" else {"step": _step(model, solver)}
+    rule: Any = "averaging" if averaging else "fixed" if by_hand else "distance"
+    ball: Any = {1: "box", 2: "l2"}.get(solver.fit_norm, "none")
+    constants = {"step": _step(model, solver)} if by_hand else {"start": solver.start, "cap": solver.cap}
     return Job(
-        table, RULES[name], ball, trial, l1=l1, l2=l2, average=solver.average, radius=solver.radius,
+        table, rule, ball, trial, l1=l1, l2=l2, average=solver.average, radius=solver.radius,
         passes=int(getattr(model, "n_passes", 1)), **constants,
     )  # fmt: skip
 
 
 def _step(model: Any, solver: Any) -> tuple[float, float, float]:
     step = solver.step_size
-    if type(step).__name__ == "PowerDecay":
+    if isinstance(step, PowerDecay):
         return float(step.scale), float(step.horizon), float(step.power)
     if callable(step):
         raise _cannot(model, "a step_size that is a function of your own (a number or PowerDecay is fine)")
