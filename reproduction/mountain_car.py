@@ -15,8 +15,9 @@ from reproduction import mountain_car_world as car
 from reproduction.cuda.mountain_car import rewards
 from reproduction.experiment import Experiment, Row, Unit
 from reproduction.mountain_car_verdicts import plot, summarize
+from reproduction.online_learners import GreedyGQ, GreedyROGQ
 from reproduction.settings import Settings, assumed, cited, paper
-from sparsetd.control import GreedyGQ, GreedyROGQ, LinearValues, Rule, online, policy_iteration
+from sparsetd.control import LinearValues, Rule, online, policy_iteration
 from sparsetd.control.policies import ValuePolicy
 from sparsetd.estimators import LARSTD, LSTD, ROTD, TD, TDC
 from sparsetd.features import RBFGrid

@@ -18,9 +18,10 @@ from reproduction import mountain_car_world as car
 from reproduction.actor_critic import SoftmaxActor, actor_critic
 from reproduction.document import Grid
 from reproduction.experiment import Experiment, Figure, Row, Summary, Unit
+from reproduction.online_learners import GreedyGQ
 from reproduction.settings import Settings, assumed, cited
 from reproduction.triple_link_verdicts import permutation_test
-from sparsetd.control import GreedyGQ, LinearValues, Rule, ValuePolicy, online, rollout
+from sparsetd.control import LinearValues, Rule, ValuePolicy, online, rollout
 from sparsetd.estimators import TDC
 from sparsetd.features import TileCoding
 from sparsetd.logs import Policy

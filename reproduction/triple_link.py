@@ -12,12 +12,12 @@ import numpy as np
 from sklearn.preprocessing import FunctionTransformer
 
 from reproduction.experiment import Experiment, Row, Unit
+from reproduction.online_learners import Acting, GreedyGQ, GreedyROGQ
 from reproduction.settings import Settings, assumed, cited, paper
 from reproduction.triple_link_coordinates import KNOWLEDGE, fourier_features, lqr
 from reproduction.triple_link_plant import Plant
 from reproduction.triple_link_verdicts import plot, summarize
-from sparsetd.control import GreedyGQ, GreedyROGQ, Rule, evaluate, online, policy_iteration
-from sparsetd.control.learners import Acting
+from sparsetd.control import Rule, evaluate, online, policy_iteration
 from sparsetd.estimators import LARSTD
 from sparsetd.logs import Transitions, concatenate
 from sparsetd.system import Array

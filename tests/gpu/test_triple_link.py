@@ -11,10 +11,11 @@ import pytest
 from gpu import host
 
 from reproduction.cuda import triple_link as gpu
+from reproduction.online_learners import GreedyROGQ
 from reproduction.triple_link import GQ_LQR, PUSHES, ROGQ_LQR, learner
 from reproduction.triple_link_coordinates import coordinates, fourier_features
 from reproduction.triple_link_plant import FORCES, TRACK, Plant, rk4
-from sparsetd.control import GreedyROGQ, Rule, online
+from sparsetd.control import Rule, online
 
 ORDER, DT = 1, 0.005
 # Links that may tilt by 1° only end an episode after about 30 steps, so that few rows hold several episodes.

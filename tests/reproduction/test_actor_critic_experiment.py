@@ -11,7 +11,8 @@ import pytest
 from reproduction import mountain_car_actor_critic as experiment
 from reproduction import mountain_car_world as car
 from reproduction.experiment import Unit
-from sparsetd.control import GreedyGQ, online
+from reproduction.online_learners import GreedyGQ
+from sparsetd.control import online
 from sparsetd.features import TileCoding
 
 FULL = experiment.ACTOR_CRITIC.full

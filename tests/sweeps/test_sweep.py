@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sparsetd import GQ, LSTD, ROTD, TD, TDC, LinearTD, operators, penalties, solvers, sweep
-from sparsetd.control import GreedyGQ, Rule, online
+from sparsetd.control import EstimatorLearner, Rule, online
 from sparsetd.estimators import BaseTD
 from sparsetd.metrics import exact_mspbe, exact_neu, exact_rmspbe, mspbe, neu, rmspbe, value_error
 from sparsetd.problems import random_mdp, random_walk, star
@@ -244,15 +244,16 @@ class Corridor:
 
 def test_control_runs_are_those_of_online():
     task = Control(Corridor, np.asarray, n_episodes=20, max_steps=50, behavior=Rule(epsilon=0.2))
-    learner = GreedyGQ(2, 5, 0.9)
-    table = sweep(learner, {"step_size": [0.01, 0.5], "lam": [0.0, 0.5]}, task, n_runs=2, n_jobs=1)
+    grid = {"estimator__step_size": [0.01, 0.5], "estimator__lam": [0.0, 0.5]}
+    table = sweep(EstimatorLearner(GQ(gamma=0.9), 2), grid, task, n_runs=2, n_jobs=1)
     row = table.rows[-1]
-    again = GreedyGQ(2, 5, 0.9, lam=row["lam"], step_size=row["step_size"])
+    fresh = GQ(gamma=0.9, lam=row["estimator__lam"], step_size=row["estimator__step_size"])
+    again = EstimatorLearner(fresh, 2)
     rng = np.random.default_rng(row["seed"])
     episodes = online(Corridor(), again, np.asarray, rng, behavior=Rule(epsilon=0.2), n_episodes=20, max_steps=50)
     assert row["curve"] == [e.total for e in episodes]
     assert row["steps"] == np.mean([e.steps for e in episodes[-2:]])
-    assert table.best()[0]["step_size"] == 0.5
+    assert table.best()[0]["estimator__step_size"] == 0.5
 
 
 class Own(BaseTD):

@@ -8,8 +8,6 @@ from sparsetd.control.iteration import LinearValues as LinearValues
 from sparsetd.control.iteration import PolicyIteration as PolicyIteration
 from sparsetd.control.iteration import policy_iteration as policy_iteration
 from sparsetd.control.learners import EstimatorLearner as EstimatorLearner
-from sparsetd.control.learners import GreedyGQ as GreedyGQ
-from sparsetd.control.learners import GreedyROGQ as GreedyROGQ
 from sparsetd.control.learners import Learner as Learner
 from sparsetd.control.learners import Step as Step
 from sparsetd.control.policies import Rule as Rule

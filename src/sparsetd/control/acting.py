@@ -75,8 +75,9 @@ def online(
     --------
     >>> import gymnasium
     >>> import numpy as np
-    >>> from sparsetd.control import GreedyGQ, Rule, online
-    >>> learner = GreedyGQ(n_actions=2, n_features=4, gamma=0.99)
+    >>> from sparsetd import GQ
+    >>> from sparsetd.control import EstimatorLearner, Rule, online
+    >>> learner = EstimatorLearner(GQ(gamma=0.99), n_actions=2)
     >>> env = gymnasium.make('CartPole-v1')
     >>> episodes = online(env, learner, np.tanh, np.random.default_rng(0), behavior=Rule(epsilon=0.1), n_episodes=3)
     >>> len(episodes), all(episode.finite for episode in episodes)

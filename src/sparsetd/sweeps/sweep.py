@@ -47,8 +47,8 @@ def sweep(
     Parameters
     ----------
     learners : estimator, list of estimators, or dict from names to them
-        Every method must have every parameter of the grid. On a `Control` task: control
-        learners such as `GreedyGQ`.
+        Every method must have every parameter of the grid. On a `Control` task: learners such as
+        `EstimatorLearner(GQ(), n_actions=3)`, whose grid names parameters as scikit-learn does: `estimator__step_size`.
     grid : mapping from parameters to lists of values
         Not `gamma`: the discount is that of the data, whatever a method says.
     data : Batch, FiniteMDP or Control

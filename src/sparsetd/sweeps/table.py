@@ -188,7 +188,7 @@ def _end(name: str, best: Any, tried: Iterable[Any]) -> str:
 
 def _allows(name: str, value: float) -> bool:
     try:
-        check_parameters({name: value})
+        check_parameters({name.rpartition("__")[2]: value})
     except ValueError:
         return False
     return bool(np.isfinite(value))

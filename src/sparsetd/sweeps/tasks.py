@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import product
 from math import prod
 from typing import Any, Literal
@@ -69,21 +69,17 @@ def settings_of(learners: Any, grid: Grid, n_runs: int = 1) -> list[Setting]:
 
 
 def _parameters(learner: Any) -> list[str]:
-    """The names that a grid can set: an estimator's parameters, or the fields of a control learner."""
-    if hasattr(learner, "get_params"):
-        return list(learner.get_params(deep=False))
-    if is_dataclass(learner) and not isinstance(learner, type):
-        return [f.name for f in fields(learner) if f.init]
-    raise TypeError(f"{learner!r} is neither an estimator nor a control learner: pass an instance such as TDC()")
+    """The names that a grid can set, also those of an estimator within a control learner."""
+    if not hasattr(learner, "get_params") or isinstance(learner, type):
+        raise TypeError(f"{learner!r} is neither an estimator nor a control learner: pass an instance such as TDC()")
+    return list(learner.get_params())
 
 
 def with_values(learner: Any, values: Mapping[str, Any]) -> Any:
     """A fresh learner with these values."""
-    if hasattr(learner, "set_params"):
-        made = clone(learner).set_params(**values)
-        check_parameters(made.get_params(deep=False))
-        return made
-    return replace(learner, **values)
+    made = clone(learner).set_params(**values)
+    check_parameters(getattr(made, "estimator", made).get_params(deep=False))
+    return made
 
 
 def _named(learners: Any) -> dict[str, Any]:
@@ -264,13 +260,13 @@ class Control:
     --------
     >>> import gymnasium
     >>> import numpy as np
-    >>> from sparsetd import sweep
-    >>> from sparsetd.control import GreedyGQ
+    >>> from sparsetd import GQ, sweep
+    >>> from sparsetd.control import EstimatorLearner
     >>> from sparsetd.sweeps import Control
     >>> task = Control(lambda: gymnasium.make('MountainCar-v0'), np.asarray, n_episodes=2, max_steps=20)
-    >>> learner = GreedyGQ(n_actions=3, n_features=2, gamma=0.99)
-    >>> sweep(learner, {'step_size': [0.001, 0.01]}, task, n_jobs=1)
-    Sweep of GreedyGQ over step_size: 2 runs
+    >>> learner = EstimatorLearner(GQ(gamma=0.99), n_actions=3)
+    >>> sweep(learner, {'estimator__step_size': [0.001, 0.01]}, task, n_jobs=1)
+    Sweep of EstimatorLearner over estimator__step_size: 2 runs
     """
 
     env: Callable[[], Any]
@@ -287,7 +283,7 @@ class Control:
 
     def run(self, setting: Setting, data: np.random.Generator) -> Row:
         episodes = online(
-            self.env(), replace(setting.learner), self.features, data, behavior=self.behavior, target=self.target,
+            self.env(), clone(setting.learner), self.features, data, behavior=self.behavior, target=self.target,
             n_episodes=self.n_episodes, max_steps=self.max_steps,
         )  # fmt: skip
         last = episodes[-max(1, self.n_episodes // 10) :]
