@@ -162,7 +162,6 @@ def test_a_family_of_rules_is_drawn_against_its_threshold(capsys, folder):
     assert ">ill, threshold</text>" in page
     assert 'aria-label="what was done"' in page or ">what was done</title>" in page
     assert '<th scope="col">Γ*</th>' in page
-    assert '<th scope="col">Strongest recorded</th>' in page
     assert "changes these odds most" not in page  # once for every policy would be a wall of one sentence
     data = json.loads(out)
     assert data["done"]["value"] == pytest.approx(
@@ -206,6 +205,27 @@ def test_a_policy_that_may_be_worse_than_what_was_done_is_not_advised():
     assert "keep to what was done" in advised(-0.1, -0.1)
     assert "test it in a trial" in advised(-0.1, 0.1, best_set=["b"])
     assert advised(-0.1, -0.1, best_set=["b"]).startswith("Keep to what was done: none of these policies is better")
+
+
+def test_what_was_done_is_not_compared_with_itself():
+    strong = {"gamma": 1.5, "tried": 10.0, "columns": [["lactate", 1.4]], "sentence": ""}
+    nothing = {"value": 0.0, "interval": [0.0, 0.0], "robustness": None}
+    gain = {"value": 0.2, "interval": [0.1, 0.3], "robustness": strong}
+    ends = {"done": [0.9, 1.1], "new": [1.0, 1.4]}
+    acts = {"done": None, "new": {"actions": ["A", "B"], "logged": [0.5, 0.5], "target": [0.0, 1.0], "sentence": ""}}
+    told = comparison(a_comparison(ends, to_done={"done": nothing, "new": gain}, acts=acts))
+    table = told.sections["differences"][1][1]
+    assert [row[0] for row in table.rows] == ["new"]
+    assert table.heads[-2:] == ("Γ*", "Strongest recorded")
+    assert table.rows[0][-2:] == ("1.50", "lactate 1.40")
+    without = comparison(a_comparison(ends, to_done={"done": nothing, "new": {**gain, "robustness": None}}, acts=acts))
+    assert without.sections["differences"][1][1].heads[-1] == "Γ*"  # no column that holds nothing
+    assert told.sections["does"][1][0] == "“done”: It is what was done."
+
+
+def test_a_policy_on_a_log_without_actions_is_not_what_was_done():
+    words = comparison(a_comparison({"a": [0.5, 1.5], "b": [0.5, 1.5]})).sections["does"][1]
+    assert words == ["The log has no actions that can be counted, or too many to show."]
 
 
 def test_action_values_of_a_rule_in_words_can_be_fitted(capsys):

@@ -146,10 +146,8 @@ def test_every_answer_says_what_the_policy_does():
     found = evaluate(Clinic().log(100), lambda s: np.tile([1.0, 0.0, 0.0], (len(s), 1)), gamma=GAMMA, n_resamples=0)
     assert found.acts["target"] == [1.0, 0.0, 0.0]
     assert sum(found.acts["logged"]) == pytest.approx(1.0)
-    assert (
-        "It changes the shares of the actions (in the log → had this policy decided in the same states). action 0: "
-        in str(found)
-    )
+    start = "It shifts decisions between the actions (share in the log → share under the policy, in the same states)."
+    assert f"{start} action 0: " in str(found)
 
 
 def test_an_id_that_episodes_share_is_named_unless_it_is_the_cluster():

@@ -130,8 +130,10 @@ def test_every_answer_says_what_the_policy_does() -> None:
     found = evaluate(LOG, "B if lactate > 2", gamma=1.0, n_resamples=0)
     before, after = Target.of("B if lactate > 2", LOG).acts(LOG) / len(LOG)
     shares = {"actions": ["none", "B"], "logged": pytest.approx(before), "target": pytest.approx(after)}
-    sentence = "It changes the shares of the actions (in the log → had this policy decided in the same states). none: "
-    sentence += f"{before[0]:.0%} → {after[0]:.0%}; B: "
+    sentence = (
+        "It shifts decisions between the actions (share in the log → share under the policy, in the same states)."
+    )
+    sentence += f" none: {before[0]:.0%} → {after[0]:.0%}; B: "
     assert found.acts == {**shares, "sentence": found.acts["sentence"]}
     assert found.acts["sentence"].replace(" %", "%").startswith(sentence)
     assert found.acts["sentence"] in str(found)

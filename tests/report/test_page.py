@@ -160,7 +160,7 @@ def test_every_mark_says_what_it_is():
 
 def test_verdicts_grade_in_words():
     words = [v.word for v in verdicts(PAYLOAD)]
-    assert words == ["covered", "plenty", "uneven", "as well as it can"]
+    assert words == ["covered", "plenty", "uneven", "well"]
     poor = changed(
         coverage=0.4,
         effective_episodes=12.0,
@@ -195,6 +195,21 @@ def test_a_lesser_caution_comes_after_the_answer(severity, word):
     assert text.index('<p class="answer">') < text.index(f'<p class="alert {severity}"><strong>{word}</strong>')
     assert 'class="card good"' in text
     assert "Do not use" not in text
+
+
+def test_notes_are_counted_and_the_words_on_sureness_point_to_them():
+    text = page(changed(severity="note", warnings=[caution("note", "Mind this.")]))
+    assert "<summary>Notes: 1</summary>" in text
+    assert "Nothing that was checked speaks against this number, but read the notes." in text
+
+
+def test_only_words_that_the_page_uses_are_explained():
+    text = page(PAYLOAD)
+    assert "<dt>Kept columns alone</dt>" in text
+    assert "<dt>Boosted trees</dt>" not in text
+    assert "<dt>Boosted trees</dt>" in page(
+        changed(comparisons=[{"name": "boosted trees", "value": 0.7, "interval": None, "ess": 0.0}])
+    )
 
 
 def test_cut_episodes_are_compared_with_what_they_would_have_earned():

@@ -293,5 +293,5 @@ def acts_sentence(actions: Sequence[str], logged: Sequence[float], target: Seque
     if not changes:
         return "It acts as the log does in every decision."
     more = " Other actions change less." if len(actions) > MOST_ACTIONS else ""
-    start = "It changes the shares of the actions (in the log → had this policy decided in the same states)."
+    start = "It shifts decisions between the actions (share in the log → share under the policy, in the same states)."
     return f"{start} {'; '.join(changes)}.{more}"

@@ -23,8 +23,9 @@ Shape = Literal["line", "area", "point", "bar", "text"]
 MARGIN = {"left": 42.0, "right": 16.0, "top": 12.0, "bottom": 46.0}
 LETTER = 0.023  # width of a digit on a phone, as a share of the chart: the style sheet enlarges letters there
 BETWEEN = 62.0  # pixels from one tick to the next
+APART = 18.0  # pixels from one name at the right end of a line to the next
+NARROW = 5.0  # ends of a logarithmic scale that differ by less have the ticks of a linear one
 HEAD = 22.0  # height of the name of the upright axis, which stands above it: beside it a phone would cut it off
-SCALES = {"linear": "linear", "whole": "linear", "log": "log"}  # what matplotlib calls them
 OURS, OTHER = "#009e73", "0.6"
 COLOURS = {"main": OURS, "band": OURS, "bar": OURS, "warm": "black", "off": "0.8"}  # of classes, with matplotlib
 
@@ -46,7 +47,7 @@ class Scale:
     def ticks(self, count: int = 6) -> list[float]:
         """Round numbers inside the range: 1, 2 or 5 times a power of ten (powers alone on a wide log scale)."""
         low, high = sorted((self.low, self.high))
-        if self.kind == "log":
+        if self.kind == "log" and high > NARROW * low:
             first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
             steps = (1, 2, 3, 5, 7) if high < 20 * low else (1, 2, 5) if last - first <= 3 else (1,)
             every = [m * 10.0**k for k in range(first, last + 1) for m in steps]
@@ -58,8 +59,8 @@ class Scale:
         step = next(m * power for m in (1, 2, 5, 10) if m * power >= raw)
         step = max(step, 1.0) if self.kind == "whole" else step
         found = [k * step for k in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
-        # One number alone is no scale.
-        return found if len(found) > 1 or self.kind == "whole" or count > 8 else self.ticks(count + 1)
+        # A reader needs three numbers to see the scale.
+        return found if len(found) > 2 or self.kind == "whole" or count > 8 else self.ticks(count + 1)
 
     def labels(self, ticks: Sequence[float]) -> tuple[list[str], str]:
         """The numbers at the ticks, and the power of ten, if any, that the name of the axis takes over."""
@@ -90,9 +91,10 @@ def log_span(values: Sequence[float]) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Mark:
-    """One thing that is drawn, in the units of the data; a text is placed in pixels, and only a page shows it.
+    """One thing that is drawn, in the units of the data.
 
-    `top` is the upper edge of an area, `size` the radius of a point.
+    `top` is the upper edge of an area, `size` the radius of a point. A text is its `tip`; the last
+    word of its class says whether it starts or ends there.
     """
 
     kind: Shape
@@ -164,7 +166,7 @@ class Chart:
         )
 
     def _svg_mark(self, mark: Mark) -> str:
-        xs, ys = (mark.x, mark.y) if mark.kind == "text" else ([*map(self.x, mark.x)], [*map(self.y, mark.y)])
+        xs, ys = [*map(self.x, mark.x)], [*map(self.y, mark.y)]
         tip = f' tabindex="0" role="img" aria-label="{escape(mark.tip)}"' if mark.tip else ""
         title = f"<title>{escape(mark.tip)}</title>" if mark.tip else ""
         match mark.kind:
@@ -184,7 +186,7 @@ class Chart:
                 return f'<rect class="{mark.css}" {place}{tip}>{title}</rect>'
             case "text":
                 css, _, anchor = mark.css.rpartition(" ")
-                return _words(css, xs[0], ys[0], mark.tip, anchor)
+                return _words(css, xs[0], ys[0] + 4, mark.tip, anchor)
 
     def _axes(self) -> str:
         """Both axes; if the rows have names, these replace the upright axis."""
@@ -213,7 +215,7 @@ class Chart:
     def _end_names(self) -> str:
         """Names at the right ends of their lines and in their colours, moved apart where they would overlap."""
         ends = sorted(self.ends, key=lambda end: -end[1])
-        places = spread([self.y(value) for _, value, _ in ends], 16.0, self.y.end, self.y.start)
+        places = spread([self.y(value) for _, value, _ in ends], APART, self.y.end, self.y.start)
         short = [name if len(name) <= 15 else f"{name[:14]}…" for name, _, _ in ends]
         told = zip(short, ends, places, strict=True)
         return "".join(_words(f"note {css}", self.x.end + 5, y + 4, name, "start") for name, (*_, css), y in told)
@@ -228,12 +230,16 @@ class Chart:
                 ax.bar(mark.x[0], mark.y[0], mark.x[1] - mark.x[0], align="edge", color=mark.colour)
             elif mark.kind == "point":
                 ax.plot(mark.x, mark.y, "o", color=mark.colour, markersize=mark.size + 1)
+            elif mark.kind == "text":
+                side = "left" if mark.css.endswith("start") else "right"
+                ax.text(mark.x[0], mark.y[0], mark.tip, ha=side, va="center")
             elif mark.kind == "line":
                 style = "--" if "dash" in mark.css else "-"
                 wide = 3 if mark.css.startswith("whisker") else None
                 name = mark.tip if mark.css.endswith("dash") else ""
                 ax.plot(mark.x, mark.y, linestyle=style, linewidth=wide, color=mark.colour, label=name or None)
-        ax.set(xscale=SCALES[self.x_kind], yscale=SCALES[self.y_kind], xlabel=self.x_label, ylabel=self.y_label)
+        x_scale, y_scale = ("log" if kind == "log" else "linear" for kind in (self.x_kind, self.y_kind))
+        ax.set(xscale=x_scale, yscale=y_scale, xlabel=self.x_label, ylabel=self.y_label)
         ax.set(xlim=self.x_range, ylim=self.y_range)
         if self.rows:
             ax.set_yticks(range(len(self.rows)), [name for name, _ in self.rows])

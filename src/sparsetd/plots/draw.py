@@ -141,7 +141,7 @@ def ratios(log: Any, ax: Any = None) -> Any:
     'how often a row counts (importance ratio)'
     """
     counts, edges = np.histogram(np.asarray(log.importance_ratio()), bins=40)
-    return pictures.histogram(edges.tolist(), counts.tolist(), "linear", "log").draw(ax)
+    return pictures.histogram(edges.tolist(), counts.tolist(), "linear").draw(ax)
 
 
 # What to leave out of each format so that the same figure gives the same bytes.

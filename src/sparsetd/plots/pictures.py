@@ -32,8 +32,8 @@ def intervals(
 ) -> Chart:
     """Values with their intervals, one row each. All `ends` are in the picture; `named` is a line at `guide`.
 
-    A value far from all of them does not set the scale: on a page its row shows an arrow and the number. In a `narrow`
-    picture, for a phone, the names stand above their rows.
+    A value far from all of them does not set the scale: its row shows an arrow and the number. In a `narrow` picture,
+    for a phone, the names stand above their rows.
     """
     seen = [*ends, *([] if guide is None else [guide])]
     low, high = span(seen)
@@ -50,17 +50,15 @@ def intervals(
         low, high = ends or (value, value)
         inside = (min(max(low, left), right), max(min(high, right), left))
         chart.add("line", inside, (i, i), f"whisker {css}".rstrip())
-        for beyond, at, arrow in ((low < left, chart.x.start - 1, "◂"), (high > right, chart.x.end + 1, "▸")):
-            if beyond:  # an arrow where the whisker leaves the picture
-                chart.add("text", (at,), (chart.y(i) + 4,), "name middle", arrow)
-        if not left <= value <= right:  # and the number of a point outside
-            at, side = (chart.x.end - 12, "end") if value > right else (chart.x.start + 12, "start")
-            chart.add("text", (at,), (chart.y(i) + (4 if narrow else -7),), f"name {side}", written(value))
-        told = f", {percent(level)} interval {' to '.join(map(written, ends))}" if ends else ""
-        size = 6 if css == "main" else 4.5
-        chart.add(
-            "point", (min(max(value, left), right),), (i,), f"dot {css}", f"{name}: {written(value)}{told}", size=size
-        )
+        # An arrow where the whisker leaves the picture, with the number of a point that lies outside.
+        if low < left:
+            chart.add("text", (left,), (i,), "name start", f"◂ {written(value)}" if value < left else "◂")
+        if high > right:
+            chart.add("text", (right,), (i,), "name end", f"{written(value)} ▸" if value > right else "▸")
+        if left <= value <= right:
+            told = f", {percent(level)} interval {' to '.join(map(written, ends))}" if ends else ""
+            size = 6 if css == "main" else 4.5
+            chart.add("point", (value,), (i,), f"dot {css}", f"{name}: {written(value)}{told}", size=size)
         chart.rows.append((name, css == "main"))
     if guide is not None:
         chart.rule("line warm dash" if named else "line main dash", guide, named)
@@ -73,7 +71,6 @@ def band(
     low: Sequence[float],
     high: Sequence[float],
     names: tuple[str, str, str],
-    size: tuple[float, float] = (460.0, 280.0),
     guide: str = "",
     height: float = 0.0,
 ) -> Chart:
@@ -85,7 +82,7 @@ def band(
     written = numbers.signed if guide and not height else numbers
     x_kind: Kind = "whole" if two and all(float(x).is_integer() for x in at) else "linear"
     x_range, y_range = span(at, 0.5 if two else 0.0), span([*([height] if guide else []), *low, *high])
-    chart = Chart(x_range, y_range, *names, *size, x_kind=x_kind)
+    chart = Chart(x_range, y_range, *names, x_kind=x_kind)
     if guide:
         chart.add("line", x_range, (height, height), "line warm dash", guide)
     if not two:
@@ -113,11 +110,10 @@ def path(penalty: Sequence[float], lines: Mapping[str, Sequence[float]], named: 
     return chart
 
 
-def histogram(edges: Sequence[float], counts: Sequence[float], x_kind: Kind = "log", y_kind: Kind = "whole") -> Chart:
-    """How often the rows count: a histogram of their importance ratios."""
-    bottom, top = (0.5, 2.0) if y_kind == "log" else (0.0, 1.08)
+def histogram(edges: Sequence[float], counts: Sequence[float], x_kind: Kind = "log") -> Chart:
+    """How often the rows count: a histogram of their importance ratios, logarithmic so that a few heavy rows show."""
     names = ("how often a row counts (importance ratio)", "rows", "How often the rows count")
-    chart = Chart((edges[0], edges[-1]), (bottom, top * max(counts)), *names, x_kind=x_kind, y_kind=y_kind)
+    chart = Chart((edges[0], edges[-1]), (0.5, 2.0 * max(counts)), *names, x_kind=x_kind, y_kind="log")
     for low, high, n in zip(edges[:-1], edges[1:], counts, strict=True):
         if n:
             tip = f"{count(n)} rows count {number(low)} to {number(high)} times"

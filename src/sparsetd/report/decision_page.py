@@ -67,7 +67,7 @@ def improvement(p: Payload) -> Document:
     tested = f"It was tested once on {count(p['n_tested'])} episodes that it was not learnt from."
     tested += f" In {better} of {n} random splits it was better than what was done, beyond chance." if n > 1 else ""
     return Document(
-        question=f"Can it be done better? {'Recommended' if p['recommended'] else 'Not recommended'}.",
+        question=f"Can it be done better? This policy is {'' if p['recommended'] else 'not '}recommended.",
         kind="improvement",
         number=shown,
         lead=p["sentence"],
@@ -128,12 +128,18 @@ def _deeds(p: Payload) -> list[Block]:
     """What each policy does: a table of the shares of few actions, else a sentence; and what could explain it away."""
     acts: dict[str, Payload] = {name: found for name, found in p["acts"].items() if found}
     tabled = len({tuple(found["actions"]) for found in acts.values()}) == 1 and len(p["values"]) > 1
-    words: list[Block] = [f"“{r['name']}”: It is what was done." for r in p["values"] if r["name"] not in acts]
+    words: list[Block] = [f"“{name}”: It is what was done." for name in p["acts"] if _is_done(p, name)]
+    words += [] if acts or len(words) == len(p["values"]) else [SAY["no_actions"]]
     if tabled and len(next(iter(acts.values()))["actions"]) <= FEW_ACTIONS:
         words = [*words, SAY["shares"], _shares(acts)]
     else:
         words += [f"“{name}”: {found['sentence']}" for name, found in acts.items()]
     return words
+
+
+def _is_done(p: Payload, name: str) -> bool:
+    """Whether a policy is the logged behaviour itself: it differs from that by nothing, without any error."""
+    return all(end == 0 for end in p["to_done"][name]["interval"])
 
 
 def _shares(acts: Mapping[str, Payload]) -> Table:
@@ -187,23 +193,32 @@ def _differences(p: Payload) -> list[Block]:
     """Differences to what was done, then of every pair; a word and a colour mark those beyond chance."""
     pairs = _marked(p, p["differences"], [f"{r['name']} minus {r['less']}" for r in p["differences"]])
     note = f"The {percent(p['level'])} intervals hold for all pairs at once."
-    to_done = {name: r for name, r in p["to_done"].items() if pictures.finite(r["interval"])}
-    beside = _marked(p, list(to_done.values()), list(to_done))
-    strengths = []
-    for row, r in zip(beside.rows, to_done.values(), strict=True):
-        robust = r["robustness"] or {"gamma": math.nan, "columns": ()}
-        gamma = f"above {robust['tried']:g}" if robust["gamma"] is None else number(robust["gamma"])
-        recorded = [f"{name} {number(strength)}" for name, strength in robust["columns"][:1]] or ["–"]
-        strengths.append((*row, gamma, *recorded))
-    heads = ("Compared with what was done", *beside.heads[1:], "Γ*", "Strongest recorded")
-    first = replace(beside, heads=heads, rows=strengths)
-    found: list[Block] = []
-    if strengths:
-        told = ("to_done", *(("at_once",) if len(strengths) > 1 else ()), "gamma_star")
-        found = [" ".join(SAY[name] for name in told), first]
+    found = _to_done(p)
     if not p["differences"]:
         return found
     return [*found, folded("All pairs", html(note) + html(pairs))] if p["thresholds"] else [*found, note, pairs]
+
+
+def _to_done(p: Payload) -> list[Block]:
+    """The difference of each policy to what was done, with the strength of a cause that would explain it away."""
+    known = {name: r for name, r in p["to_done"].items() if pictures.finite(r["interval"])}
+    differ = {name: r for name, r in known.items() if not _is_done(p, name)}
+    if not differ:
+        return []
+    table = _marked(p, list(differ.values()), list(differ))
+    robust = [r["robustness"] or {"gamma": math.nan, "columns": ()} for r in differ.values()]
+    gammas = [f"above {r['tried']:g}" if r["gamma"] is None else number(r["gamma"]) for r in robust]
+    strongest = ["; ".join(f"{name} {number(strength)}" for name, strength in r["columns"][:1]) for r in robust]
+    more = {"Γ*": gammas, "Strongest recorded": strongest} if any(strongest) else {"Γ*": gammas}
+    told = [
+        "to_done",
+        *(["at_once"] if len(differ) > 1 else []),
+        "gamma_star",
+        *(["strongest"] if any(strongest) else []),
+    ]
+    rows = [(*row, *cells) for row, *cells in zip(table.rows, *more.values(), strict=True)]
+    heads = ("Compared with what was done", *table.heads[1:], *more)
+    return [" ".join(SAY[name] for name in told), replace(table, heads=heads, rows=rows)]
 
 
 def _marked(p: Payload, differences: Sequence[Payload], names: Sequence[str]) -> Table:

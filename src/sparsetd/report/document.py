@@ -19,6 +19,7 @@ from sparsetd.report.shell import TEXTS, shell
 Payload = Mapping[str, Any]
 ALERTS = {"red": "Do not use this answer.", "amber": "Caution.", "note": "Note."}
 MOST = 20  # rows of a table in a terminal
+AGAIN, NOTES = "Cautions that repeat for other policies", "Notes"
 SIGNS = {"red": "DO NOT USE", "amber": "caution", "note": "note"}
 
 
@@ -132,9 +133,10 @@ class Document:
             k: v.replace("docs/assumptions.md", "see Assumptions at the end of this page") for k, v in self._words()
         }
         sections = {key: (title, "".join(map(html, blocks))) for key, (title, blocks) in self.sections.items()}
-        sections["method"] = ("Words and settings", self._method())
-        links = "".join(f'<a href="#{key}">{prose(title)}</a>' for key, (title, _) in sections.items())
         top = f"<h1>{prose(self.question)}</h1>{shown}{entries(words, 'words')}"
+        told = "".join([top, *(inner for _, inner in sections.values())])
+        sections["method"] = ("Words and settings", self._method(told.lower()))
+        links = "".join(f'<a href="#{key}">{prose(title)}</a>' for key, (title, _) in sections.items())
         body = f'<header id="answer" tabindex="-1">{top}</header>'
         body += f'<nav aria-label="Sections">{links}</nav>'
         for key, (title, inner) in sections.items():
@@ -148,20 +150,20 @@ class Document:
     def _alerts(self) -> str:
         """Each caution as a box that says in words how bad it is; notes and repeated cautions are folded away."""
         words, known = {**ALERTS, "red": self.red}, set()
-        boxes: dict[str, list[str]] = {"": [], "more of the same for other policies": [], "to note": []}
+        boxes: dict[str, list[str]] = {"": [], AGAIN: [], NOTES: []}
         for c in self.cautions:
-            place = "to note" if c["severity"] == "note" else ""
+            place = NOTES if c["severity"] == "note" else ""
             if c["severity"] == "amber" and c["code"] in known:
-                place = "more of the same for other policies"
+                place = AGAIN
             known.add(c["code"])
             box = f'<p class="alert {c["severity"]}"><strong>{words[c["severity"]]}</strong> {prose(c["text"])}</p>'
             boxes[place].append(box)
         shown = "".join(boxes.pop(""))
-        return shown + "".join(folded(f"{len(some)} {place}", "".join(some)) for place, some in boxes.items() if some)
+        return shown + "".join(folded(f"{place}: {len(some)}", "".join(some)) for place, some in boxes.items() if some)
 
-    def _method(self) -> str:
-        """A glossary of the page, the command that made it, if there was one, and the settings."""
-        words = {name: TEXTS["glossary"][name] for name in TEXTS["pages"][self.kind]}
+    def _method(self, told: str) -> str:
+        """The words that the page uses, the command that made it, if there was one, and the settings."""
+        words = {name: TEXTS["glossary"][name] for name in TEXTS["pages"][self.kind] if name.lower() in told}
         command = self.settings.get("command")
         unbroken = re.sub(r"(?<!\S)--[\w-]+", r"<span>\g<0></span>", escape(str(command)))
         line = f'<p class="command"><code>{unbroken}</code></p>' if command else ""

@@ -195,19 +195,17 @@ def certainty(p: Payload) -> list[Block]:
         estimates(rows, p["level"], label, rows[:3], "forest", p["value"]),
         *([SAY["unsettled"]] if any(name == "Boosted trees" and r["value"] is None for name, r, _ in named) else []),
         *([SAY["weights"].format(number(mean))] if off else []),
-        pair(figure(_ratios(p), "ratios"), figure(agreed and pictures.agreement(agreed).svg(), "agreement")),
+        pair(_ratios(p), figure(agreed and pictures.agreement(agreed).svg(), "agreement")),
     ]
 
 
-def _ratios(p: Payload) -> str:
-    """A chart of how often the rows count, logarithmic so that a few heavy rows show; words for rows of weight 0."""
+def _ratios(p: Payload) -> Html:
+    """A chart of how often the rows count, with words for rows of weight 0."""
     h = p["ratio_histogram"]
     if not h or not sum(h["counts"]):
-        return ""
-    chart = pictures.histogram(h["edges"], h["counts"], y_kind="log")
-    if h["zero"]:
-        chart.add("text", (chart.x.end,), (16.0,), "axis end", f"{count(h['zero'])} more rows do not count")
-    return chart.svg()
+        return Html()
+    more = f" {count(h['zero'])} more rows do not count at all." if h["zero"] else ""
+    return figure(pictures.histogram(h["edges"], h["counts"]).svg(), TEXTS["captions"]["ratios"] + more)
 
 
 def _features(p: Payload) -> list[Block]:
@@ -286,7 +284,7 @@ def _meter(weight: float, top: float) -> Html:
 def shape(column: Payload, unit: str = "") -> str:
     """The value against a column, averaged over the other columns, with its band."""
     names = (column["name"], f"change in {unit or 'value'}", f"Value against {column['name']}")
-    return pictures.band(**column["shape"], names=names, size=(380.0, 230.0), guide="the mean").svg()
+    return pictures.band(**column["shape"], names=names, guide="the mean").svg()
 
 
 def _importance(column: Payload) -> str:
