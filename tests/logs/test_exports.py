@@ -597,6 +597,20 @@ def test_words_say_which_episodes_ended_for_good() -> None:
     same_log(prepare(raw, like=made), made)
 
 
+def test_a_third_word_of_an_outcome_may_be_no_end() -> None:
+    """Whoever was moved to another hospital neither lives nor died here: recording stopped."""
+    n, word = 60, ["alive", "dead", "moved"]
+    raw: dict[str, list[object]] = {"patient": [i // 3 for i in range(n)], "x": [i % 7 for i in range(n)]}
+    raw["outcome"] = [word[i // 3 % 3] if i % 3 == 2 else "" for i in range(n)]
+    reward = "outcome: alive=1, dead=0, moved=0"
+    said(prepare(raw, reward=reward).notes, "or --column 'terminated=outcome: alive=…, dead=…, moved=…' if some did")
+    made = prepare(raw, reward=reward, terminated="outcome: alive=1, dead=1, moved=0")
+    assert made.columns["terminated"].sum() == 14
+    assert made.columns["reward"].sum() == 7
+    two = raw | {"outcome": [word[i // 3 % 2] if i % 3 == 2 else "" for i in range(n)]}
+    assert not any("terminated=" in note for note in prepare(two, reward=reward).notes)
+
+
 def test_words_of_ends_are_an_option(tmp_path: Path) -> None:
     raw, out = _discharges(), tmp_path / "log.parquet"
     path = written(tmp_path / "stays.csv", [*raw], *zip(*(map(str, cells) for cells in raw.values()), strict=True))
@@ -612,6 +626,11 @@ def test_the_dose_of_a_drug_tells_the_action() -> None:
     said(made.notes, "`dose of B` only repeats `treatment`: it was left out (if it is known earlier, --keep same).")
     zero = raw | {"dose of B": [one or "0" for one in raw["dose of B"]]}
     assert prepare(zero, reward="bill", ends="last-row").transitions.names == ("obs_x",)
+    given = [i for i, one in enumerate(raw["dose of B"]) if one]
+    forgotten = raw | {"dose of B": ["" if i in given[::20] else one for i, one in enumerate(raw["dose of B"])]}
+    assert prepare(forgotten, reward="bill", ends="last-row").transitions.names == ("obs_x",)
+    half = raw | {"dose of B": ["" if i in given[::2] else one for i, one in enumerate(raw["dose of B"])]}
+    assert "obs_dose of B" in prepare(half, reward="bill", ends="last-row").columns
     other = raw | {"dose of B": [*raw["dose of B"][1:], "0,1 mg"]}  # from the row before: known when the drug is chosen
     assert "obs_dose of B" in prepare(other, reward="bill", ends="last-row").columns
 
@@ -623,3 +642,10 @@ def test_a_cost_is_a_negative_reward() -> None:
     said(made.notes, "`bill`: more counts as better; if it is a cost, say --reward 'bill: each=-1'.")
     assert not any("better" in note for note in cost.notes)
     same_log(prepare(raw, like=cost), cost)
+
+
+def test_nobody_is_told_to_leave_out_all_rows() -> None:
+    raw = {"x": [1, 2, 3], "p": [-0.5, 7.5, -0.5], "action": [0, 1, 0], "reward": [0, 1, 0]}
+    with pytest.raises(MessyLog, match="impossible in 3 rows") as caught:
+        prepare(raw, bandit=True, behavior_prob="p")
+    assert "--skip" not in str(caught.value)

@@ -593,7 +593,11 @@ def _ends(
     elif {"terminated", "truncated"} & {*columns} or (later and "reward" not in columns):
         made = {}
     elif ends is None and table.has_outcome:
-        table.done.append("Episodes have an outcome: each ended for good with its last row (if not, say --ends cut).")
+        outcome = [table.columns[name] for role, name in table.roles.items() if role == "reward"]
+        several = [column for column in outcome if _n_words(column) > 2 and _may_have_worth(column)]
+        some = "".join(f", or {_worth_of_words(column, {}, 'terminated')} if some did" for column in several)
+        how = f"each ended for good with its last row (if not, say --ends cut{some})"
+        table.done.append(f"Episodes have an outcome: {how}.")
         made = {"terminated": table.last}
     elif absent & {"episode", "time", "reward", "terminated", "truncated"}:
         made = {}
@@ -758,7 +762,11 @@ def _say_unnamed(table: Table, likely: Mapping[str, Sequence[Column]]) -> None:
 
 def _may_have_worth(column: Column) -> bool:
     """Say whether a column has few enough words to say what each of them is worth."""
-    return column.reading.kind == "text" and sum(one is not None for one in column.cells) <= MOST_WORTH
+    return column.reading.kind == "text" and _n_words(column) <= MOST_WORTH
+
+
+def _n_words(column: Column) -> int:
+    return sum(one is not None for one in column.cells)
 
 
 def _worth_of_words(column: Column, worth: Mapping[Any, float | None], role: str = "reward") -> str:

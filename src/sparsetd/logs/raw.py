@@ -182,7 +182,7 @@ class Table:
 
     def problem(self, what: str, rows: Array, remedy: str) -> None:
         """Note what is wrong in some rows and what cures it; if no option does, offer to leave the rows out."""
-        if "--" not in remedy:
+        if "--" not in remedy and not rows.all():
             skips = [f"--skip {shlex.quote(self.nth(place))}" for place in sorted(self.rows[rows])[:3]]
             remedy += f", or leave out {'the row' if rows.sum() == 1 else 'such rows'} with {' '.join(skips)}"
             remedy += " …" if rows.sum() > 3 else ""

@@ -16,6 +16,7 @@ from sparsetd.logs.words import TOTALS
 LEAST_ID = 10_000  # shorter numbers are ages and measurements
 LEAST_TAKEN = 20  # with fewer rows of an action, its probability cannot be checked
 BY_CHANCE = 1e-4  # the probability at which a pattern is no chance
+WRITTEN = 0.9  # share of the rows of a drug in which its dose is written down, at least
 LEAST_IDS = 0.4  # different ids per episode, since patients may have come several times
 CODE = re.compile(r"\S*[0-9]\S*")  # a text that may be an id
 INDEX = re.compile(r"Unnamed: 0(\.\d+)*|__index_level_\d+__")  # pandas writes an index without a name like this
@@ -159,8 +160,8 @@ def may_be_propensity(column: Column, action: Array) -> bool:
 def says_the_same(column: Column, other: Column) -> bool:
     """Say whether each cell of one column always stands beside the same cell of the other, and the other way round.
 
-    A column also counts that has its usual cell exactly where the other does not hold one of its own: the dose of a
-    drug is empty or 0 wherever another drug was given.
+    A column also counts that has its usual cell wherever the other does not hold one of its own, and hardly anywhere
+    else: the dose of a drug is empty or 0 where another drug was given, and in a few rows where somebody forgot it.
     """
     n_rows, n_cells, n_others = len(column.codes), np.count_nonzero(column.weight), np.count_nonzero(other.weight)
     if n_rows <= MOST_CATEGORIES or n_cells == 1 or not 1 < n_others <= n_rows / 2:
@@ -169,7 +170,7 @@ def says_the_same(column: Column, other: Column) -> bool:
         return True
     rare = column.codes != column.weight.argmax()
     beside = other.codes == other.codes[np.argmax(rare)]
-    return rare.sum() >= LEAST_TAKEN and bool((rare == beside).all())
+    return bool(rare.sum() >= max(LEAST_TAKEN, WRITTEN * beside.sum()) and beside[rare].all())
 
 
 def tells_ends(column: Column, table: Table) -> bool:
