@@ -211,6 +211,62 @@ def test_the_drift_is_what_giving_the_memory_would_do():
     assert LinearValue.solve(sums_of(wide)).value - model.value == pytest.approx(found.drift.value, rel=1e-6)
 
 
+def practice(seen, seed=0, episodes=400, steps=5):
+    """Every exercise adds to a skill, and only the exam at the end shows the skill; its column may be missing."""
+    rng = np.random.default_rng(seed)
+    action = rng.integers(2, size=(episodes, steps))
+    skill = np.column_stack([np.zeros(episodes), np.cumsum(action - 0.5, axis=1)])
+    step = np.tile(np.arange(steps + 1.0), (episodes, 1))
+    columns = np.stack([step, skill if seen else rng.normal(size=step.shape)], axis=2)
+    end = step[:, 1:] == steps
+    return Transitions.from_arrays(
+        columns[:, :-1].reshape(-1, 2),
+        np.where(end, skill[:, 1:] + rng.normal(size=end.shape), 0.0).ravel(),
+        columns[:, 1:].reshape(-1, 2),
+        action=action.ravel(),
+        terminated=end.ravel(),
+        behavior_prob=np.full(end.size, 0.5),
+        target_prob=np.where(action.ravel() == 1, 0.7, 0.3),
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_state_that_only_the_choices_before_show_is_red(seed):
+    """The true value is 1, a fifth of it from each exercise. Without the skill, only the last one seems to count."""
+    hidden = evaluate(practice(False, seed), gamma=1.0, features=None, n_resamples=0)
+    (found,) = (c for c in hidden.warnings if c.code == "unobserved_state")
+    assert hidden.interval[1] < 0.6
+    assert found.severity == "red"
+    assert "the choices of the 4 rows before" in found.text
+    seen = evaluate(practice(True, seed), gamma=1.0, features=None, n_resamples=0)
+    assert seen.interval[0] < 1.0 < seen.interval[1]
+    assert "unobserved_state" not in {c.code for c in seen.warnings}
+
+
+def test_the_value_corrected_by_all_choices_is_the_sequential_doubly_robust_estimate():
+    """v + (1/n) Σ γᵗ ρ₀ ⋯ ρ_t δ_t, episode by episode, where no episode is longer than the choices that count."""
+    log = practice(False)
+    found, model, part = probed(log)
+    delta, e = model.errors(part), part.episodes
+    corrections = []
+    for i in range(len(e)):
+        rows = slice(e.first[i], e.last[i] + 1)
+        corrections.append(e.gamma ** np.arange(5) * np.cumprod(part.batch.ratio[rows]) @ delta[rows])
+    assert found.follow.value == pytest.approx(np.mean(corrections), rel=1e-9)
+    assert found.choices < 1e-6
+
+
+def test_later_rows_count_by_the_weight_of_the_row_before_their_choices():
+    _, model, part = probed(frail(False, episodes=30, steps=7))
+    often, e, ratio, weight = module.choices(part, model), part.episodes, part.batch.ratio, model.weights(part)
+    for t in range(len(ratio)):
+        age, first = e.age[t], e.first[e.of[t]]
+        begin = max(first, t - module.BEFORE)
+        share = 1 / len(e) if age <= module.BEFORE else weight[begin]
+        expected = share * e.gamma ** (t - begin) * np.prod(ratio[begin:t])
+        np.testing.assert_allclose(often[t], expected, rtol=1e-12)
+
+
 def test_two_tests_that_agree_are_judged_together():
     """Where products and memory both stand out, they are red together where neither is by itself."""
 

@@ -27,7 +27,7 @@ import numpy as np
 from sparsetd.evaluation.behavior import BehaviorPolicy
 from sparsetd.evaluation.episodes import Facts
 from sparsetd.evaluation.estimate import Estimate
-from sparsetd.evaluation.misfit import CERTAIN, MATTERS, SURE, Misfit, bar, matters
+from sparsetd.evaluation.misfit import BEFORE, CERTAIN, MATTERS, SURE, Misfit, bar, matters
 from sparsetd.evaluation.support import Overlap, Support
 from sparsetd.logs import Transitions, suspicions
 from sparsetd.logs.suspicions import Check
@@ -55,6 +55,7 @@ HIGH_RATIO = 100.0
 MANY_COPIES = 0.2  # with this share of copies, intervals are too narrow by a tenth
 MANY_ENDS = 0.1  # share of the ends that stand at a time limit
 MOST_COMPARED = 200_000  # episodes that are compared with one another
+CHOICES = f"how likely the policy makes the choices of the {BEFORE} rows before"
 FRAGILE = 1.05  # Γ* below which hardly any unrecorded cause is needed to explain away a gain
 
 
@@ -267,15 +268,21 @@ def misspecified(e: Evidence) -> Finding:
 @rule
 def unobserved_state(e: Evidence) -> Finding:
     """Earlier rows predict later errors: the features have the wrong shape, or the state is not fully recorded."""
-    p, change, drift = min(e.misfit.memory, e.misfit.outcomes), e.misfit.change, e.misfit.drift
+    found, p = e.misfit, min(e.misfit.memory, e.misfit.outcomes, e.misfit.choices)
     if p >= CERTAIN:
         return None
-    named = {"p": _small(p), "columns": ", ".join(e.misfit.remembered[:3]), "effect": ""}
-    if drift is None:
-        return "amber", named
-    effect = f" Adding it moves the value by {drift.value:+.3g} (± {drift.standard_error:.2g})."
-    both = change is not None and abs(change.value + drift.value) > bar(e.own)
-    return "red" if both or matters(drift, e.own) else "amber", {**named, "effect": effect}
+    follow = found.follow if found.choices < CERTAIN else None
+    columns = CHOICES if p == found.choices else ", ".join(found.remembered[:3])
+    effect = _moved("Adding it", found.drift) + _moved(f"Counting each row by {CHOICES}", follow)
+    together = 0.0 if found.change is None or found.drift is None else found.change.value + found.drift.value
+    alone = [move for move in (found.drift, follow) if move is not None]
+    red = abs(together) > bar(e.own) or any(matters(move, e.own) for move in alone)
+    return "red" if red else "amber", {"p": _small(p), "columns": columns, "effect": effect}
+
+
+def _moved(how: str, by: Estimate | None) -> str:
+    """A sentence about what a correction does to the value; nothing without one."""
+    return "" if by is None else f" {how} moves the value by {by.value:+.3g} (± {by.standard_error:.2g})."
 
 
 @rule

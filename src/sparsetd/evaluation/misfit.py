@@ -4,6 +4,7 @@ At the true value function ρ_t δ_t has mean 0 given everything before it, so i
 
     shape     products of features: what a linear function leaves out
     memory    features, rewards and TD errors of earlier rows: what a state that was not recorded leaves behind
+    choices   how much likelier the policy was to make the choices of the last rows before t
 
 Let z be one of these columns, and s_i = Σ_{t∈i} ρδz its sum over cluster i. Without the part of s_i that comes from
 estimating θ, the statistic
@@ -14,6 +15,11 @@ nearly follows Student's law, and the largest |t| of m columns is compared with 
 out are added to the features: `change` says what that does to the value, and memory is tested beside them. Memory alone
 does no harm: features of the wrong shape leave it behind too, and patients may differ in something unrecorded that the
 actions do not follow. So `drift` says what adding it to the features does to the value.
+
+Of the choices only one column matters, z_t = γʰω_{t−h} ρ_{t−h} ⋯ ρ_{t−1}, with the implied weight ω that a row has in
+the value (`linear`) and h = 4, or γᵗ/n · ρ_0 ⋯ ρ_{t−1} in the first rows. If the features are a state, z and ω weigh
+the TD errors alike. If not, the value with its errors corrected by z is right where the last four choices show what the
+features miss (Jiang and Li, 2016, have all choices). `follow` is this correction.
 
 The third test uses the logged behaviour: the same features, fitted to it, must give the mean return that was observed.
 """
@@ -45,6 +51,7 @@ CERTAIN = 0.01  # below this p-value the state counts as not fully observed
 MATTERS = 0.5  # a change of the value counts if it is larger than this many of its standard errors
 WIDER = 1.0  # the same where the basis was chosen on the same log, so that the interval is wider
 UNSTABLE = 2.0  # a change is unknown if its standard error is this many times that of the value
+BEFORE = 4  # choices before a row that say how often the policy would have come there
 FADING = 0.8  # the running mean of earlier rows keeps this share of itself at every step
 ROUNDING = 1e-12  # a TD error or a spread smaller than this share of its terms counts as 0
 REDUNDANT = 1e-8  # the features explain a column if no more than this share of its squares is left
@@ -55,16 +62,19 @@ class Misfit:
     """The results of the tests: Bonferroni's p-values, the columns that stood out, and what adding them does.
 
     `memory` is the p-value of earlier features, `outcomes` that of earlier rewards and errors. Adding the products
-    (`columns`) moves the value by `change`; adding the memory (`remembered`) then moves it by `drift`.
+    (`columns`) moves the value by `change`; adding the memory (`remembered`) then moves it by `drift`. `choices` is the
+    p-value of the choices before, which correct the value by `follow`.
     """
 
     shape: float = 1.0
     memory: float = 1.0
     outcomes: float = 1.0
+    choices: float = 1.0
     columns: tuple[str, ...] = ()
     remembered: tuple[str, ...] = ()
     change: Estimate | None = None
     drift: Estimate | None = None
+    follow: Estimate | None = None
 
 
 def bar(own: Estimate) -> float:
@@ -83,8 +93,8 @@ def matters(change: Estimate, own: Estimate) -> bool:
 
 
 def extra_sums(model: LinearValue, order: Array) -> Ask:
-    """Asks for the sums of the products and of the memory of the columns that matter most, the first of `order`."""
-    return Ask(ExtraSums.of, (model, _both, order[:TOP]))
+    """Asks for the sums of the extra columns: products and memory of the first of `order`, and the choices before."""
+    return Ask(ExtraSums.of, (model, partial(_every, model), order[:TOP]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +127,9 @@ def misfit(fit: Fit, extra: ExtraSums, names: Array, order: Array) -> Walk[Misfi
     labels = [f"{names[top[a]]} × {names[top[b]]}" for a, b in zip(*np.triu_indices(len(top)), strict=True)]
     said, change, drift = _memory_names(names[top]), None, None
     C = fit.moments.total().C[0]
-    past, shape = extra.on(slice(len(labels), None)), extra.on(slice(len(labels))).p_values(fit.model, C)
+    past, shape = extra.on(slice(len(labels), -1)), extra.on(slice(len(labels))).p_values(fit.model, C)
+    before = extra.on(slice(-1, None))
+    unlike, follow = before.p_values(fit.model, C), before.correction(fit.model)
     added = _standing_out(shape, SURE)
     if len(added):
         wider, past = yield from _with_columns(fit, extra, products, top, added)
@@ -132,10 +144,12 @@ def misfit(fit: Fit, extra: ExtraSums, names: Array, order: Array) -> Walk[Misfi
         float(shape.min()),
         float(remembered[of_feature].min()),
         float(np.where(of_feature, 1.0, remembered).min()),
+        float(unlike[0]),
         tuple(labels[j] for j in added),
         tuple(said[j] for j in np.argsort(remembered, kind="stable")[:3]),
         change,
         drift,
+        follow,
     )
 
 
@@ -183,9 +197,21 @@ def memory(part: Part, top: Array, errors: Errors, some: Array | slice = slice(N
     return np.hstack([before, fading])[:, some], np.hstack([now, FADING * fading + (1 - FADING) * now])[:, some]
 
 
-def _both(part: Part, top: Array, errors: Errors) -> list[Array]:
-    pairs = zip(products(part, top, errors), memory(part, top, errors), strict=True)
-    return [np.hstack(pair) for pair in pairs]
+def choices(part: Part, model: LinearValue) -> Array:
+    """How often the policy would have come to every row, from the choices before it: z of the module's docstring."""
+    e, ratio, rows = part.episodes, part.batch.ratio, np.arange(len(part.batch))
+    back = np.minimum(e.age, BEFORE)
+    often = np.where(e.age > BEFORE, model.weights(part)[rows - back], 1.0 / model.n_episodes) * e.gamma**back
+    for k in range(1, BEFORE + 1):
+        often *= np.where(k <= back, ratio[rows - k], 1.0)
+    return np.asarray(often)
+
+
+def _every(model: LinearValue, part: Part, top: Array, errors: Errors) -> list[Array]:
+    """The extra columns for s and s'. The choices are never added to the features, so they need no column for s'."""
+    often = choices(part, model)[:, None]
+    sides = zip(products(part, top, errors), memory(part, top, errors), (often, np.zeros_like(often)), strict=True)
+    return [np.hstack(side) for side in sides]
 
 
 def _widened(part: Part, columns: Columns, top: Array, added: Array, model: LinearValue) -> Part:
@@ -261,12 +287,22 @@ class ExtraSums:
     def statistics(self, model: LinearValue, C: Array) -> Array:
         """t_z of every column; 0 for one that the features explain, C being Σφφᵀ."""
         m = len(self.each)
-        W, R, squares = self.Q[:, m:] @ model.inverse, self.R[:, m:], np.diag(self.R)
-        total = self.each - W @ self.own
-        spread = self.each_squares - 2 * (W * self.each_own).sum(axis=1) + ((W @ self.own_own) * W).sum(axis=1)
+        R, squares = self.R[:, m:], np.diag(self.R)
+        total, spread = self._totals(model)
         explained = np.einsum("ij,ji->i", R, lstsq(C, R.T, cond=1e-12, lapack_driver="gelsy")[0])
         sure = (squares - explained > REDUNDANT * squares) & (spread > ROUNDING * self.each_squares)
         return np.where(sure, total / np.sqrt(np.where(sure, spread, 1.0)), 0.0)
+
+    def correction(self, model: LinearValue) -> Estimate:
+        """Σ s̃ of the only column, with its standard error: what it adds to the value if it weighs the rows."""
+        total, spread = (float(sums[0]) for sums in self._totals(model))
+        return Estimate("correction", total, np.sqrt(max(spread, 0.0)), model.n_clusters, model.n_clusters - 1)
+
+    def _totals(self, model: LinearValue) -> tuple[Array, Array]:
+        """Σ s̃ and Σ s̃² of every column."""
+        W = self.Q[:, len(self.each) :] @ model.inverse
+        spread = self.each_squares - 2 * (W * self.each_own).sum(axis=1) + ((W @ self.own_own) * W).sum(axis=1)
+        return self.each - W @ self.own, spread
 
 
 def _errors(model: LinearValue, part: Part) -> Array:
