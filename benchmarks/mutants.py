@@ -269,7 +269,7 @@ MUTANTS = (
         "control/learners.py",
         "np.asarray(np.sum(weights * phi, axis=1))",
         "np.asarray(weights @ phi)",
-        "tests/control/test_table_learners.py",
+        "tests/reproduction/test_online_learners.py",
     ),
     Mutant(
         "features/featurize.py",
