@@ -649,3 +649,15 @@ def test_nobody_is_told_to_leave_out_all_rows() -> None:
     with pytest.raises(MessyLog, match="impossible in 3 rows") as caught:
         prepare(raw, bandit=True, behavior_prob="p")
     assert "--skip" not in str(caught.value)
+
+
+def test_what_is_measured_at_every_decision_does_not_repeat_an_outcome_beside_which_it_is_empty() -> None:
+    raw: dict[str, list[object]] = {"patient": [i // 3 for i in range(90)], "drug": [*"AB"] * 45}
+    raw |= {"x": [None if i % 3 == 2 else i % 31 for i in range(90)]}
+    raw["outcome"] = [["alive", "dead"][i // 3 % 2] if i % 3 == 2 else "" for i in range(90)]
+    assert "obs_x" in prepare(raw, action="drug", reward="outcome: alive=1, dead=0").columns
+
+
+def test_a_drug_that_is_hardly_ever_given_is_repeated_by_nothing() -> None:
+    raw = {"x": [7, *range(20), *range(20), 7, 7], "drug": ["B", *["A"] * 41, "B"], "reward": [0, 1, 2] * 14 + [0]}
+    assert "obs_x" in prepare(raw, action="drug", bandit=True).columns

@@ -169,8 +169,9 @@ def says_the_same(column: Column, other: Column) -> bool:
     if n_cells == n_others and len(np.unique(column.codes * len(other.cells) + other.codes)) == n_cells:
         return True
     rare = column.codes != column.weight.argmax()
-    beside = other.codes == other.codes[np.argmax(rare)]
-    return bool(rare.sum() >= max(LEAST_TAKEN, WRITTEN * beside.sum()) and beside[rare].all())
+    beside = (other.codes == other.codes[np.argmax(rare)]) & ~other.gaps
+    enough = rare.sum() >= max(LEAST_TAKEN, WRITTEN * beside.sum()) and (~beside).sum() >= LEAST_TAKEN
+    return bool(enough and beside[rare].all())
 
 
 def tells_ends(column: Column, table: Table) -> bool:
