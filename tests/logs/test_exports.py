@@ -661,3 +661,42 @@ def test_what_is_measured_at_every_decision_does_not_repeat_an_outcome_beside_wh
 def test_a_drug_that_is_hardly_ever_given_is_repeated_by_nothing() -> None:
     raw = {"x": [7, *range(20), *range(20), 7, 7], "drug": ["B", *["A"] * 41, "B"], "reward": [0, 1, 2] * 14 + [0]}
     assert "obs_x" in prepare(raw, action="drug", bandit=True).columns
+
+
+def _with_discharges(n: int = 10) -> tuple[dict[str, list[object]], dict[str, list[object]]]:
+    """Two decisions each, then the discharge in a row of its own; and the same stays without these rows."""
+    day, word = [i % 3 for i in range(3 * n)], ["alive", "dead"]
+    raw: dict[str, list[object]] = {"patient": [i // 3 for i in range(3 * n)], "day": day}
+    raw |= {"x": [i % 7 if day[i] < 2 else None for i in range(3 * n)]}
+    raw |= {"treatment": ["AB"[i % 5 % 2] if day[i] < 2 else None for i in range(3 * n)]}
+    raw |= {"outcome": [None if day[i] < 2 else word[i // 3 % 2] for i in range(3 * n)]}
+    decisions = [i for i in range(3 * n) if day[i] < 2]
+    plain = {name: [cells[i] for i in decisions] for name, cells in raw.items()}
+    return raw, plain | {"outcome": [None if day[i] == 0 else word[i // 3 % 2] for i in decisions]}
+
+
+def test_a_discharge_is_no_decision() -> None:
+    raw, plain = _with_discharges()
+    roles = {"reward": "outcome: alive=1, dead=0"}
+    made = prepare(raw, **roles)
+    same_log(made, prepare(plain, **roles))
+    said(made.notes, "`treatment` is empty in 10 rows (first row 2), each the last of an episode: nothing was decided")
+    same_log(prepare(raw, like=made), made)
+    ends = {"terminated": "outcome: alive=1, dead=0"}
+    same_log(prepare(raw, **roles, **ends), prepare(plain, **roles, **ends))
+    assert prepare(raw, fill={"treatment": "none"}, **roles).action_names == ("A", "B", "none")
+
+
+def test_an_action_that_is_missing_now_and_then_is_a_problem() -> None:
+    raw, plain = _with_discharges()
+    with pytest.raises(MessyLog, match="the action, is missing in 10 rows"):
+        prepare(raw, reward="outcome: alive=1, dead=0", keep=["rows"])
+    few = plain | {"treatment": [*plain["treatment"][:-1], None]}
+    with pytest.raises(MessyLog, match="the action, is missing in 1 row"):
+        prepare(few, reward="outcome: alive=1, dead=0")
+    between = raw | {"treatment": [None, *raw["treatment"][1:]]}
+    with pytest.raises(MessyLog, match="the action, is missing in 11 rows"):
+        prepare(between, reward="outcome: alive=1, dead=0")
+    paid = raw | {"reward": [*range(30)]}
+    with pytest.raises(MessyLog, match="the action, is missing in 10 rows"):
+        prepare(paid, reward="reward", ends="last-row")

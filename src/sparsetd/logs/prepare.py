@@ -36,6 +36,7 @@ EMPTY = "empty"  # the word for an empty cell, where an outcome is only ticked
 EACH = "each"  # the word for one unit of a reward in numbers, which is worth −1 if the reward is a cost
 MOST_WORTH = 5  # words of an outcome that are written out
 LEAST_EPISODES = 5  # with fewer, an outcome of 0 and 1 cannot be told from the reward of each row
+ENDS = ("reward", "terminated", "truncated")  # roles that say how an episode ended
 MIX = np.uint64(0x9E3779B97F4A7C15)  # an odd number that spreads codes over 64 bits
 
 
@@ -192,6 +193,7 @@ def prepare(
     if not known:
         _leave_out_index(table)
     clock = _put_in_order(table, named, bool(asked["bandit"]), known)
+    joined = _join_discharges(table) if known.get("joined", not known) else False
     table.missing = missing or known.get("missing") or ("carry" if {"episode", "time"} <= {*table.roles} else "mark")
     columns, names = _columns_with_roles(table, known.get("action_names") or ())
     unnamed = [role for role in ("reward", "episode", "action") if role not in {**roles, **table.roles}]
@@ -208,7 +210,14 @@ def prepare(
     if table.problems:
         raise MessyLog(table.problems)
     kept = {name: value for name, value in asked.items() if value} | {"missing": table.missing, "columns": learnt}
-    kept |= {"roles": table.roles, "worth": table.worth, "time": clock, "counted": counted, "action_names": names}
+    kept |= {
+        "roles": table.roles,
+        "worth": table.worth,
+        "time": clock,
+        "counted": counted,
+        "joined": joined,
+        "action_names": names,
+    }
     return Prepared(columns | seen, names, tuple(table.done), json.loads(json.dumps(kept)))
 
 
@@ -478,6 +487,44 @@ def _sort(table: Table, times: Array) -> None:
             "of the day with --column clock=NAME, or leave the order as it is with --keep order."
         )
     table.take(order)
+
+
+def _join_discharges(table: Table) -> bool:
+    """Join rows at the ends of episodes in which nothing was decided, such as a discharge, to the rows before them.
+
+    What they say about the end belongs to the last decision.
+    """
+    name = table.roles.get("action", "")
+    ends = np.flatnonzero(_discharges(table, name)) if {"action", "episode"} <= {*table.roles} else np.zeros(0, int)
+    if not len(ends) or "rows" in table.keep:
+        return False
+    for found in {found for role, found in table.roles.items() if role in ENDS}:
+        codes, told = table.columns[found].codes.copy(), ends[~table.columns[found].gaps[ends]]
+        codes[told - 1] = codes[told]
+        table.columns[found] = replace(table.columns[found], codes=codes)
+    rows = np.isin(np.arange(len(table.group)), ends)
+    decided = option("--fill", f"{name}=…")
+    table.done.append(
+        f"`{name}` is empty {table.where(rows)}, each the last of an episode: nothing was decided there, so what such "
+        f"a row says about the end counts for the row before it (if something was decided, {decided})."
+    )
+    table.take(np.flatnonzero(~rows))
+    return True
+
+
+def _discharges(table: Table, action: str) -> Array:
+    """A mask of last rows without an action, if most episodes have one and no other row lacks an action.
+
+    If a row and the one before it both have a reward, they cannot be joined, and none is.
+    """
+    gaps, last = table.columns[action].gaps, table.last
+    ends = gaps & last & (table.begin < np.arange(len(gaps)))
+    if ends.sum() < max(LEAST_EPISODES, last.sum() / 2) or (gaps & ~last).any():
+        return np.zeros(len(gaps), dtype=bool)
+    paid = np.zeros(len(gaps), dtype=bool)
+    if "reward" in table.roles:
+        paid = ~table.columns[table.roles["reward"]].gaps
+    return ends & ~(ends[1:] & paid[1:] & paid[:-1]).any()
 
 
 def _columns_with_roles(table: Table, actions: Sequence[str]) -> tuple[dict[str, Array], tuple[str, ...] | None]:
