@@ -267,6 +267,11 @@ def test_later_rows_count_by_the_weight_of_the_row_before_their_choices():
         np.testing.assert_allclose(often[t], expected, rtol=1e-12)
 
 
+def test_a_part_may_have_fewer_rows_than_choices_that_count():
+    _, model, part = probed(practice(False, steps=2))
+    np.testing.assert_array_equal(module.choices(part.some(slice(0, 1)), model), module.choices(part, model)[:2])
+
+
 def test_two_tests_that_agree_are_judged_together():
     """Where products and memory both stand out, they are red together where neither is by itself."""
 

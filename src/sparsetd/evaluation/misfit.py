@@ -94,7 +94,7 @@ def matters(change: Estimate, own: Estimate) -> bool:
 
 def extra_sums(model: LinearValue, order: Array) -> Ask:
     """Asks for the sums of the extra columns: products and memory of the first of `order`, and the choices before."""
-    return Ask(ExtraSums.of, (model, partial(_every, model), order[:TOP]))
+    return Ask(ExtraSums.every, (model, order[:TOP]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,7 +203,7 @@ def choices(part: Part, model: LinearValue) -> Array:
     back = np.minimum(e.age, BEFORE)
     often = np.where(e.age > BEFORE, model.weights(part)[rows - back], 1.0 / model.n_episodes) * e.gamma**back
     for k in range(1, BEFORE + 1):
-        often *= np.where(k <= back, ratio[rows - k], 1.0)
+        often *= np.where(k <= back, ratio[rows - np.minimum(k, back)], 1.0)
     return np.asarray(often)
 
 
@@ -238,6 +238,11 @@ class ExtraSums:
     each: Array  # Σ z_i
     each_own: Array  # Σ z_i oᵀ
     each_squares: Array  # Σ z_i²
+
+    @classmethod
+    def every(cls, part: Part, model: LinearValue, top: Array) -> ExtraSums:
+        """The sums of products, memory and choices."""
+        return cls.of(part, model, partial(_every, model), top)
 
     @classmethod
     def of(cls, part: Part, model: LinearValue, columns: Columns, top: Array) -> ExtraSums:
