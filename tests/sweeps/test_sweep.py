@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -272,6 +273,36 @@ def test_a_method_whose_code_was_edited_is_run_again(tmp_path, monkeypatch):
     monkeypatch.setattr(Own, "table", staticmethod(operators.gtd2))
     edited = sweep(Own(gamma=0.9), {"step_size": [0.1]}, random_walk(), **how)
     assert edited.rows == sweep(Own(gamma=0.9), {"step_size": [0.1]}, random_walk(), **(how | {"out": None})).rows
+
+
+SHARE = 1.0
+
+
+def shrunk(x, step):
+    """A prox of one's own, edited between two sweeps by way of its constant."""
+    return SHARE * x
+
+
+class Shrunk(penalties.NoPenalty):
+    """A penalty of one's own that calls a function of one's own."""
+
+    def prox(self, x, step, factor=None):
+        return shrunk(x, step)
+
+    def shrinkage(self, n_blocks):
+        return None
+
+
+@pytest.mark.parametrize("penalty", [penalties.Custom(shrunk), Shrunk()])
+def test_a_penalty_whose_code_was_edited_is_run_again(tmp_path, monkeypatch, penalty):
+    learner = LinearTD(operator="td", penalty=penalty)
+
+    def go(out):
+        return sweep(learner, {"step_size": [0.1]}, random_walk(), n_rows=200, n_jobs=1, out=out).rows
+
+    go(tmp_path)
+    monkeypatch.setattr(sys.modules[__name__], "SHARE", 0.5)
+    assert go(tmp_path) == go(None)
 
 
 def test_a_setting_that_no_file_can_hold_says_to_leave_out_away(tmp_path):

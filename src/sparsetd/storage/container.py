@@ -181,6 +181,7 @@ class Encoder:
     def __init__(self, compact: bool = True) -> None:
         self.arrays: dict[str, Array] = {}
         self.records: set[type] = set()  # the classes of records that were written
+        self.code: set[Any] = set()  # all classes and functions met, whose code is not in the nodes
         self.room, self.compact = ROOM, compact
 
     def encode(self, value: Any, where: str = "value") -> Any:
@@ -206,6 +207,7 @@ class Encoder:
                 parts = {part: self._put(getattr(value, part)) for part in ("data", "indices", "indptr")}
                 return {TAG: "sparse", "class": "csr_array", "shape": list(value.shape), **parts}
             case BaseEstimator():
+                self.code.add(type(value))
                 params = value.get_params(deep=False)
                 fitted = {key: v for key, v in vars(value).items() if key not in params and not key.startswith("_")}
                 return {
@@ -218,6 +220,7 @@ class Encoder:
                 return {TAG: "tuple", "v": self._each(value, where)}
         if is_record(type(value)):
             self.records.add(type(value))
+            self.code.add(type(value))
             named = {name: getattr(value, name) for name in _names_of(type(value))}
             return {TAG: "record", "class": type(value).__name__, "v": self._fields(named, f"{where}.")}
         if inspect.isroutine(value) and not self.compact:
@@ -230,6 +233,7 @@ class Encoder:
         if "<" in name:  # <lambda>, or <locals> of another function
             what = f"{where} is {name}, which is not a function of a module, so its results cannot be kept"
             raise TypeError(f"{what}: define it in a module.")
+        self.code.add(function)
         return {TAG: "function", "v": f"{function.__module__}.{name}"}
 
     def _fields(self, named: Mapping[str, Any], where: str) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from sparsetd._tools.progress import track
 from sparsetd._tools.workers import delayed, in_processes
 from sparsetd.storage.atomic import replace_file
 from sparsetd.storage.cache import Cache, key_of
+from sparsetd.storage.container import Encoder
 from sparsetd.sweeps.table import Sweep
 from sparsetd.sweeps.tasks import Control, Grid, Metric, Prediction, Row, Setting, Task, rows_of, settings_of, trace_for
 from sparsetd.system import Batch
@@ -140,13 +141,22 @@ def _piece(task: Any, settings: list[Setting], seed: int, number: int) -> tuple[
 def _keys(task: Task, settings: list[Setting], pieces: list[Piece], numbers: str) -> list[str]:
     """A key for every piece: the data, the learners with all of their values, the seed, and the kind of numbers.
 
-    The key of an estimator also covers its operator, penalty and solver: users may have edited their own since.
+    The key of an estimator also covers its operator, penalty and solver, and the result of a short run where code of
+    the user's own is among them: users may have edited theirs since.
     """
     data = key_of(task.description(settings[0]), numbers)
-    made = [s.learner.triple() if hasattr(s.learner, "triple") else None for s in settings]
     try:
-        learners = [key_of(s.method, s.values, s.learner, parts) for s, parts in zip(settings, made, strict=True)]
+        learners = [_learner_key(task, setting) for setting in settings]
     except TypeError as problem:
         said = f"A sweep with `out` keeps its settings in files, and {problem}"
         raise TypeError(f"{said} Without `out` the sweep runs as it is.") from None
     return [key_of(data, seed, [learners[k] for k in part]) for seed, part in pieces]
+
+
+def _learner_key(task: Task, setting: Setting) -> str:
+    parts = setting.learner.triple() if hasattr(setting.learner, "triple") else None
+    method = [setting.method, setting.values, setting.learner, parts]
+    encoder = Encoder(compact=False)
+    encoder.encode(method)
+    own = any(thing.__module__.partition(".")[0] != "sparsetd" for thing in encoder.code)
+    return key_of(*method, task.short(setting) if own else None)

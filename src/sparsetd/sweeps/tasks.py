@@ -240,10 +240,13 @@ class Prediction:
             return {name: float(function(model)) for name, function in self.metric.items()}
         return {name: float(error(model.coef_)[0]) for name, error in self.errors.items()}
 
+    def short(self, setting: Setting) -> Row:
+        return self.run(setting, self.data(0)[:PROBE])
+
     def description(self, setting: Setting) -> Any:
         arrays = [getattr(self.source, f.name) for f in fields(self.source)]
         options = [self.metrics, self.sampling, self.n_rows, self.curve, self.resampled, self.trace]
-        computed = None if self.errors else self.run(setting, self.data(0)[:PROBE])
+        computed = None if self.errors else self.short(setting)
         return type(self.source).__name__, arrays, options, computed
 
 
@@ -291,14 +294,16 @@ class Control:
         status = "finished" if episodes[-1].finite else "diverged"
         return {**told, "status": status, "curve": [float(e.total) for e in episodes]}
 
+    def short(self, setting: Setting) -> Row:
+        return replace(self, n_episodes=1, max_steps=PROBE).run(setting, self.data(0))
+
     def description(self, setting: Setting) -> Any:
-        short = replace(self, n_episodes=1, max_steps=PROBE).run(setting, self.data(0))
-        return "Control", self.n_episodes, self.max_steps, repr((self.behavior, self.target)), short
+        return "Control", self.n_episodes, self.max_steps, repr((self.behavior, self.target)), self.short(setting)
 
 
 # A task has `run`, which gives the columns of one row (the metrics, `status` and `curve`), `data` of a seed, `together`
-# (how many settings make one piece of work) and `description`: everything else that decides the rows. A user's function
-# enters the description with its result in a short run of one setting.
+# (how many settings make one piece of work) and `description`: everything else that decides the rows. What a user's code
+# does is known by its result in a `short` run of one setting.
 Task = Prediction | Control
 
 
