@@ -81,6 +81,26 @@ def test_a_search_needs_no_routing_where_rows_follow_one_another(rows) -> None:
     assert search.best_params_ == {"step_size": 0.05}
 
 
+def test_a_search_that_scores_other_rows_than_it_fits_says_so(rows) -> None:
+    """Without routing, scikit-learn gives the successors and ratios to `fit` and not to `score`."""
+    search = GridSearchCV(TDC(gamma=0.5), {"step_size": [1e-6, 0.05]}, cv=3)
+    with pytest.warns(UserWarning, match=r"TDC.score did not get X_next, ratio, discount, which fit had"):
+        search.fit(rows.X, rows.y, X_next=rows.X_next, ratio=rows.ratio, discount=rows.discount)
+
+
+def test_a_score_without_the_starts_that_fit_had_says_so(rows) -> None:
+    model = LSTD(gamma=0.5).fit(rows.X, rows.y, start=rows.start)
+    with pytest.warns(UserWarning, match=r"LSTD.score did not get start"):
+        model.score(rows.X, rows.y)
+    model.score(rows.X, rows.y, rows.X_next)  # the successors say where an episode ends
+
+
+def test_a_scorer_without_successors_names_the_cure(rows) -> None:
+    model = LSTD(gamma=0.5).fit(rows.X, rows.y)
+    with pytest.raises(TypeError, match=r"enable_metadata_routing=True.* and `set_fit_request\(X_next=True\)`"):
+        TDScorer(gamma=0.5)(model, rows.X, rows.y)
+
+
 def test_the_bellman_criterion_is_the_residual_of_the_rewards(rows) -> None:
     model = LSTD(gamma=0.0).fit(rows.X, rows.y, rows.X)
     score = TDScorer(gamma=0.0, criterion="bellman")(model, rows.X, rows.y, rows.X)

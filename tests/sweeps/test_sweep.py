@@ -278,7 +278,7 @@ def test_a_method_whose_code_was_edited_is_run_again(tmp_path, monkeypatch):
 SHARE = 1.0
 
 
-def shrunk(x, step):
+def shrunk(x, _):
     """A prox of one's own, edited between two sweeps by way of its constant."""
     return SHARE * x
 
@@ -286,10 +286,10 @@ def shrunk(x, step):
 class Shrunk(penalties.NoPenalty):
     """A penalty of one's own that calls a function of one's own."""
 
-    def prox(self, x, step, factor=None):
+    def prox(self, x, step, _=None):
         return shrunk(x, step)
 
-    def shrinkage(self, n_blocks):
+    def shrinkage(self, _):
         return None
 
 

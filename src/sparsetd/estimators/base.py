@@ -42,6 +42,11 @@ HISTORY_POINTS = 12
 HISTORY_ROWS = 500
 MADE_WHEN_READ = ("coef_last_", "aux_", "dual_")  # few people read them, and for a stream each is as long as θ
 LOST = ("diverged", "suspicious")  # what `status_` is where no number of the fit can be used
+NOT_PASSED = (  # scikit-learn's searches pass columns on to `fit` alone, unless they are told otherwise
+    "{0}.score did not get {1}, which fit had: it takes the next row as the successor, ratio 1 and the discount gamma. "
+    "Pass the same columns. For a search call sklearn.set_config(enable_metadata_routing=True), request them with "
+    "`set_fit_request` and take `scoring=TDScorer(gamma)`."
+)
 WORTH_A_COPY = 2**17  # with more numbers in dense rows, copying the state costs less than checking them beforehand
 
 
@@ -200,6 +205,8 @@ class BaseTD(RegressorMixin, BaseEstimator):
                 for _ in range(self._passes):
                     self._take(batch, run)
             self._refuse_bad_rows(batch)
+            given = {"X_next": X_next, "ratio": ratio, "discount": discount, "start": start}
+            self._columns_of_fit = [name for name, values in given.items() if values is not None]
             return self._finish(run)
 
     def partial_fit(
@@ -251,11 +258,14 @@ class BaseTD(RegressorMixin, BaseEstimator):
         The projected Bellman error needs no second sample of the successor, so unlike a squared Bellman residual it
         does not favour functions that hide the noise of the transitions. At γ = 0 it is the share explained of the
         rewards' projection. A fit that diverged, or whose values cannot be right, has the score −∞, with a warning, so
-        that no search chooses it.
+        that no search chooses it. Pass the columns that `fit` was given, for they are part of what is scored.
         """
         check_is_fitted(self)
         if is_lost(self):
             return -math.inf
+        given = {"X_next": X_next, "ratio": ratio, "discount": discount, "start": X_next if start is None else start}
+        if lacking := [name for name in getattr(self, "_columns_of_fit", ()) if given[name] is None]:
+            warnings.warn(NOT_PASSED.format(type(self).__name__, ", ".join(lacking)), stacklevel=2)
         batch = validation.weighted(self._batch(X, y, X_next, ratio, discount, start, None, reset=False), sample_weight)
         theta = np.append(self.coef_, self.intercept_) if self.fit_intercept else self.coef_
         return share_explained(mspbe(batch, theta), mspbe(batch, np.zeros(batch.n_features)))

@@ -64,9 +64,15 @@ class TDScorer:
         return request
 
     def __call__(
-        self, estimator: Any, X: Any, y: Any, X_next: Any, ratio: Any = None, discount: Any = None, start: Any = None
-    ) -> float:
+        self, estimator: Any, X: Any, y: Any, X_next: Any = None, ratio: Any = None, discount: Any = None,
+        start: Any = None,
+    ) -> float:  # fmt: skip
         """The score of `estimator` on the rows (X, y, X_next)."""
+        if X_next is None:
+            raise TypeError(
+                "TDScorer did not get X_next, the successors of the rows: a search passes it on after "
+                "sklearn.set_config(enable_metadata_routing=True) and `set_fit_request(X_next=True)` of the estimator"
+            )
         from sklearn.pipeline import Pipeline  # 40 ms that a fit need not wait for
 
         steps = isinstance(estimator, Pipeline)

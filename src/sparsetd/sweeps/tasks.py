@@ -302,8 +302,8 @@ class Control:
 
 
 # A task has `run`, which gives the columns of one row (the metrics, `status` and `curve`), `data` of a seed, `together`
-# (how many settings make one piece of work) and `description`: everything else that decides the rows. What a user's code
-# does is known by its result in a `short` run of one setting.
+# (how many settings make one piece of work) and `description`: everything else that decides the rows. A user's code is
+# known by the result of a `short` run of one setting.
 Task = Prediction | Control
 
 
