@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sparsetd import read
+from sparsetd import prepare, read
 from sparsetd.cli import main
 from sparsetd.cli.options import check_output
 from sparsetd.estimators import model_file
@@ -672,3 +672,18 @@ def _values(text):
     if text.startswith("{"):
         return [json.loads(text)["value"]]
     return [float(value) for line in text.splitlines()[1:] for value in line.split(",")[1:]]
+
+
+def test_an_id_that_several_stays_share_is_a_caution_until_somebody_asks_with_it(tmp_path, capsys):
+    rng, rows = np.random.default_rng(0), 360
+    raw = {"patient": [f"P{i // 6}" for i in range(rows)], "stay": [i // 3 for i in range(rows)]}
+    raw |= {"x": rng.normal(size=rows), "action": rng.integers(2, size=rows), "reward": rng.normal(size=rows)}
+    path = tmp_path / "log.parquet"
+    prepare(raw, episode="stay", ends="last-row").save(path)
+    words = ["evaluate", str(path), "--target", "1 if x > 1", "--features", "none", "--n-resamples", "0"]
+    assert main(words) == 0
+    assert "caution: Several episodes share one `patient`" in capsys.readouterr().out
+    assert main([*words, "--cluster", "patient", "--json"]) == 0
+    assert "repeated_ids" not in capsys.readouterr().out
+    assert main([*words, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["repeated_ids"].endswith("Ask with --cluster patient.")

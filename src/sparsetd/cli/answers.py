@@ -16,7 +16,8 @@ from sparsetd.cli.command import Outcome, command, option
 from sparsetd.evaluation.result import Decision
 from sparsetd.features.basis import LARGEST
 from sparsetd.logs import Shard
-from sparsetd.logs.door import Log, extent, manifest_of
+from sparsetd.logs.door import Log, extent, files_of, manifest_of
+from sparsetd.logs.files import notes_of
 from sparsetd.logs.sharding import DENSE
 
 BUILT = "'auto' adds bends and products of the columns; 'none' takes the columns as they are"
@@ -38,6 +39,10 @@ FOLDED = (
     "The probabilities of the logged actions were estimated from {n} folded columns. Features that share a column hide "
     "what people looked at, as an unrecorded cause does, so the value may be off. Log the probabilities (a column "
     "behavior_prob), or fold into more columns: --buckets {more}."
+)
+IN_WORDS = {"folding": "folded columns", "repeated_ids": "repeated ids"}  # doubts on the page
+SHARED_ID = (
+    "Several episodes share one `{name}`: they are not independent, and the intervals are too narrow. Ask with {ask}."
 )
 MISFITS = {"misspecified", "unobserved_state", "behavior_misfit"}  # cautions that say that the model is wrong
 SHARED = (
@@ -97,15 +102,23 @@ def told(args: Namespace, result: Decision, *lines: str, **settings: Any) -> Out
     """Write the page if one is asked for, and return the answer with these lines below it."""
     answer = result.to_dict()
     red = {caution["code"] for caution in answer.get("warnings", ()) if caution["severity"] == "red"}
-    doubt = about_folding(args, misfit=bool(red & MISFITS))
-    if doubt:
-        lines, settings = (*lines, f"caution: {doubt}"), {**settings, "folded columns": doubt}
+    doubts = {"folding": about_folding(args, misfit=bool(red & MISFITS)), "repeated_ids": about_ids(args)}
+    doubts = {name: doubt for name, doubt in doubts.items() if doubt}
+    lines = (*lines, *(f"caution: {doubt}" for doubt in doubts.values()))
+    settings |= {IN_WORDS[name]: doubt for name, doubt in doubts.items()}
     if args.report is not None:
         command = shlex.join(["sparsetd", *args.words])
         result.save_report(args.report, unit=args.unit, command=command, log=args.log, **settings)
         lines = (*lines, f"report: {args.report}")
-    told = {**answer, "report": args.report} | ({"folding": doubt} if doubt else {})
+    told = {**answer, "report": args.report} | doubts
     return "\n".join([str(result), *lines]), told
+
+
+def about_ids(args: Namespace) -> str:
+    """A caution if `prepare` found an id that several episodes share, and nobody asks with it; otherwise empty."""
+    files = files_of(args.log) if getattr(args, "cluster", None) is None else []
+    shared = (notes_of(files[0]).get("learnt") or {}).get("shared") if files else None
+    return SHARED_ID.format(name=shared, ask=shlex.join(["--cluster", shared])) if shared else ""
 
 
 def about_folding(args: Namespace, *, misfit: bool) -> str:

@@ -216,6 +216,7 @@ def prepare(
         "time": clock,
         "counted": counted,
         "joined": joined,
+        "shared": table.shared,
         "action_names": names,
     }
     return Prepared(columns | seen, names, tuple(table.done), json.loads(json.dumps(kept)))
@@ -720,6 +721,7 @@ def _observed(table: Table, counted: str | None) -> tuple[dict[str, Array], dict
             what = what if shares > 1 else "of one episode: it was left out"
             table.done.append(f"`{name}` looks like an id {what} (if not, --keep ids).")
             columns |= {name: column.spread(np.array(_ids(column), dtype=object))} if shares > 1 else {}
+            table.shared = table.shared or (name if shares > 1 else "")
             continue
         same = [other for other in told if "kind" not in column.known and signs.says_the_same(column, other)]
         if same:

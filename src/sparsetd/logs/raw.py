@@ -128,7 +128,7 @@ class Table:
     group: Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     keep: Sequence[str] = ()
     missing: str = "mark"
-    shared: str = ""  # the column of an id that several decisions share, where each of them is an episode
+    shared: str = ""  # the column of an id that several episodes share, such as the patient of several stays
     has_outcome: bool = False  # whether the reward belongs to the whole episode and stands at its end
 
     @property
