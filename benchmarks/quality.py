@@ -77,16 +77,16 @@ def certificate(rng: Rng, quick: bool) -> list[bool]:
             rho = share * top_rho(batch, operators.tdc(eta))
             problem = Saddle().problem(batch, operators.tdc(eta), penalties.L1(rho, 10 * rho))
             first = solve(problem, tol=1e-6, method="pdhg", polish=False)
-            count, active = problem.n_applications, np.count_nonzero(first.point.x[1000:]) / 1000
+            count, active = problem.n_applications, np.count_nonzero(first.x[1000:]) / 1000
             problem = Saddle().problem(batch, operators.tdc(eta), penalties.L1(rho, 10 * rho))
             exact = solve(problem)
             print(
                 f"  eta {eta:g}, {share:g} rho_max: {active:.1%} active, PDHG {count} times A to "
-                f"{first.point.relative_gap:.1e}; working set {problem.n_applications}, {exact.point.relative_gap:.1e}"
+                f"{first.relative_gap:.1e}; working set {problem.n_applications}, {exact.relative_gap:.1e}"
             )
             if active <= 0.15:
                 applications.append(count)
-            gaps.append(exact.point.relative_gap)
+            gaps.append(exact.relative_gap)
             working.append(problem.n_applications)
     return [
         verdict("applications of A to a gap of 1e-6 by PDHG, ≤ 15 % active, worst", max(applications), 100),
@@ -102,9 +102,7 @@ def oracle(rng: Rng, quick: bool) -> list[bool]:
             for kind in ("l1", "ridge", "elastic net", "group"):
                 batch = gaussian(rng, 16, 80, 4)
                 rho = float(rng.uniform(0.02, 0.3)) * {1: 3.0, 2: 1.0, "inf": 0.3}[order]
-                ours = solve(
-                    Saddle(order).problem(batch, operators.tdc(), penalty_of(kind, rho)), tol=1e-9
-                ).point.primal
+                ours = solve(Saddle(order).problem(batch, operators.tdc(), penalty_of(kind, rho)), tol=1e-9).primal
                 theirs, _ = literal(batch, order, kind, rho)
                 worst, count = max(worst, abs(ours - theirs) / theirs), count + 1
     return [
@@ -158,7 +156,7 @@ def speed(rng: Rng, quick: bool) -> list[bool]:
     batch = gaussian(rng, d, 3 * d)
     rho = 0.55 * top_rho(batch, operators.tdc())
     began = time.process_time()
-    point = solve(Saddle().problem(batch, operators.tdc(), penalties.L1(rho, 2 * rho)), tol=1e-8).point
+    point = solve(Saddle().problem(batch, operators.tdc(), penalties.L1(rho, 2 * rho)), tol=1e-8)
     ours = time.process_time() - began
     value, theirs = literal(batch, 2, "l1", rho, time_limit=100 * ours)
     note = (
@@ -181,7 +179,7 @@ def mountain_car_system(rng: Rng, quick: bool) -> list[bool]:
         (1.0, 0.0001, 1.0),
     ):
         began = time.perf_counter()
-        point = solve(Saddle().problem(batch, operators.tdc(eta), penalties.L1(rho, rho_w)), tol=1e-8).point
+        point = solve(Saddle().problem(batch, operators.tdc(eta), penalties.L1(rho, rho_w)), tol=1e-8)
         w, theta = (np.count_nonzero(part) for part in point.x.reshape(2, -1))
         print(
             f"  d {batch.n_features}, eta {eta:g}, rho ({rho:g}, {rho_w:g}): gap {point.relative_gap:.1e}, "

@@ -68,7 +68,7 @@ class Objective:
     def minimum(self) -> float:
         """The lower end of the certificate: no x is below it."""
         terms, system = Terms.of(self.penalty, 2, len(self.b) // 2), Matrix(self.A, self.b)
-        return float(solve(Problem(system, FitNorm.of(self.fit_norm), terms), tol=1e-9).point.dual)
+        return float(solve(Problem(system, FitNorm.of(self.fit_norm), terms), tol=1e-9).dual)
 
     def suboptimality(self, x: Array, minimum: float) -> float:
         """(L(x) − min L) / (L(0) − min L)."""

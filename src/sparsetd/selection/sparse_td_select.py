@@ -16,7 +16,7 @@ from sparsetd.penalties import L1, GroupL1
 from sparsetd.selection.elimination import MeanSystem, select
 from sparsetd.selection.episodes import clusters, episode_folds
 from sparsetd.selection.path import FoldSums, SparsePath, choose, held_out_errors, solved
-from sparsetd.solvers.mean import mean_operator, refit, selected_rows
+from sparsetd.solvers.mean import mean_operator, selected_rows
 from sparsetd.solvers.rows import RowState
 from sparsetd.solvers.saddle import SUPPORT_TOLERANCE, Family, FitNorm, Saddle, Units, rho_grid
 from sparsetd.system import Array, Batch, Solution, Table
@@ -146,12 +146,7 @@ class Chosen(Saddle):
         d, kept = batch.n_features, chosen_features(table, batch, family) if self.kept is None else self.kept
         path = zip(rhos, family.solutions(rhos, SUPPORT_TOLERANCE, polish=False), strict=True)
         rho = float(next((rho for rho, point in path if np.all(point.x[-d:][kept] != 0)), rhos[-1]))
-        solution = self.solution(family.problem(rho), state, table, batch, units)
-        if self.refit:
-            theta = np.zeros(d)
-            theta[kept] = refit(table, batch, kept) if len(kept) else 0.0
-            solution.coef = units.back(theta).astype(state.dtype)
-        return solution, rho
+        return self.solution(family.problem(rho), state, table, batch, units, kept), rho
 
 
 def chosen_features(table: Table, batch: Batch, family: Family) -> Array:

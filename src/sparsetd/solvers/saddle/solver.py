@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from time import monotonic
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -27,13 +27,6 @@ from sparsetd.solvers.saddle.units import Units, whitened
 from sparsetd.system import Array, Batch, Solution, Table
 
 METHODS = ("auto", "working_set", "pdhg")
-
-
-class Outcome(NamedTuple):
-    """The certified pair, and whether it met the tolerance."""
-
-    point: Point
-    status: str
 
 
 def point_at(problem: Problem, x: Array | None = None) -> Point:
@@ -53,7 +46,7 @@ def solve(
     columns: Columns | None = None,
     polish: bool = True,
     time_limit: float | None = None,
-) -> Outcome:
+) -> Point:
     """Minimises to a relative duality gap of `tol`, from x = 0 or from `start`.
 
     "working_set" solves ever larger selections of features by Newton steps, "pdhg" takes first-order steps on all of
@@ -76,7 +69,7 @@ def solve(
         if polish and point.relative_gap > 0.0:
             point = polished(problem, point)
             problem.note(point, int(np.count_nonzero(point.x)))
-    return Outcome(point, "converged" if point.relative_gap <= tol else "not_converged")
+    return point
 
 
 _threads = cache(ThreadpoolController)  # it looks through all loaded libraries
@@ -121,7 +114,7 @@ class Family:
             raise ValueError("rho_max exists only for a penalty with an L1 or group part: use l1_ratio > 0")
         start = point_at(one)
         size = float(np.max(one.terms.magnitude(start.z)[penalised] / one.terms.l1[penalised], initial=1.0))
-        z = solve(self.problem(BEYOND * size), tol=1e-9).point.z
+        z = solve(self.problem(BEYOND * size), tol=1e-9).z
         return float(np.max(one.terms.magnitude(z)[penalised] / one.terms.l1[penalised]))
 
     def solutions(self, rhos: Array, tol: float, polish: bool = True) -> Iterator[Point]:
@@ -131,7 +124,7 @@ class Family:
             problem = self.problem(float(rho))
             # The products come along, so that a warm start costs no pass over the data.
             start = None if last is None else problem.point(last.x, last.y, last.Ax, last.z)
-            last = solve(problem, tol=tol, start=start, columns=self.columns, polish=polish).point
+            last = solve(problem, tol=tol, start=start, columns=self.columns, polish=polish)
             yield last
 
     def last_support(self, limit: int, n_rhos: int = 60, eps: float = 1e-3) -> Array:
@@ -198,50 +191,52 @@ class Saddle(RowSolver):
         family = self.family(batch, table, penalty, factor)
         return family.problem(penalty.rho_theta * family.rho_max() if self.relative else None)
 
-    def system(self, table: Table, batch: Batch, weight: Array | None = None) -> Linear:
-        """The mean system of these rows; `weight` reweights them."""
-        projected = self.fit_norm == RMSPBE
-        if projected and table.n_blocks > 1:
-            raise ValueError('fit_norm="rmspbe" measures θ alone, with C formed: leave out rho_w, or take fit_norm=2')
-        return mean_operator(table, batch, weight, form=projected or None)
-
     def family(
         self, batch: Batch, table: Table, penalty: Any, factor: Array | None = None, weight: Array | None = None
     ) -> Family:
         """The problems on these rows, which have one scale already, for every ρ_θ; `weight` reweights the rows."""
-        A = self.system(table, batch, weight)
-        if self.fit_norm == RMSPBE and isinstance(A, Matrix):
+        projected = self.fit_norm == RMSPBE
+        if projected and table.n_blocks > 1:
+            raise ValueError('fit_norm="rmspbe" measures θ alone, with C formed: leave out rho_w, or take fit_norm=2')
+        A = mean_operator(table, batch, weight, form=projected or None)
+        if projected and isinstance(A, Matrix):
             A = Matrix(*whitened(A.A, A.b, second_moments(batch)))
         return Family(A, FitNorm.of(self.fit_norm, self.scale), penalty, table.n_blocks, factor)
 
-    def solution(self, problem: Problem, state: RowState, table: Table, batch: Batch, units: Units) -> Solution:
-        """The problem on the rows of the state solved to `tol`, refitted if that is wanted, in the user's units."""
+    def solution(
+        self, problem: Problem, state: RowState, table: Table, batch: Batch, units: Units, kept: Array | None = None
+    ) -> Solution:
+        """The problem on the rows of the state solved to `tol`, in the user's units.
+
+        If a refit is wanted, θ is LSTD's on the features that are not zero, or on those that were `kept`.
+        """
         start = None if state.coef_init is None else point_at(problem, units.forth(state.coef_init).ravel())
         limits = {"max_iter": self.max_iter, "time_limit": self.time_limit}
-        outcome = solve(problem, tol=self.tol, start=start, method=self.method, **limits)  # type: ignore[arg-type]
-        if outcome.status != "converged":
+        point = solve(problem, tol=self.tol, start=start, method=self.method, **limits)  # type: ignore[arg-type]
+        converged, two = point.relative_gap <= self.tol, table.n_blocks == 2
+        if not converged:
             warnings.warn(
-                f"the relative duality gap is {outcome.point.relative_gap:.1e}, above tol={self.tol:.1e}: raise "
+                f"the relative duality gap is {point.relative_gap:.1e}, above tol={self.tol:.1e}: raise "
                 "max_iter, tol or rho_theta",
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        point, two = outcome.point, table.n_blocks == 2
         x, y = (part.reshape(table.n_blocks, -1) for part in (point.x, point.y))
         found = {"dual_gap": point.gap, "objective": point.primal, "n_applications": problem.n_applications}
         solution = Solution(
             coef=x[-1].copy(),
             coef_last=x[-1].copy(),
             n_iter=len(problem.history["relative_gap"]),
-            status=outcome.status,
+            status="converged" if converged else "not_converged",
             aux=x[0] if two else None,
             dual=y,
             history=problem.history,
             extras=found | ({"absorbed": absorbed(problem, point.x)} if two else {}),
         )
-        selected = np.flatnonzero(solution.coef)
-        if self.refit and len(selected):
-            solution.coef[selected] = refit(table, batch, selected)
+        selected = np.flatnonzero(solution.coef) if kept is None else kept
+        if self.refit:
+            solution.coef[:] = 0.0
+            solution.coef[selected] = refit(table, batch, selected) if len(selected) else 0.0
         for name in ("coef", "coef_last", "aux", "dual"):
             values = getattr(solution, name)
             setattr(solution, name, None if values is None else units.back(values).astype(state.dtype))
