@@ -52,6 +52,12 @@ def test_the_halves_of_a_draw_complement_each_other() -> None:
     assert result.probabilities.tolist() == [0.5, 0.5]
 
 
+def test_a_column_that_no_row_has_is_named() -> None:
+    model = LSTD().fit(np.eye(3), np.ones(3))
+    with pytest.raises(TypeError, match="column='rato' is not known; did you mean 'ratio'"):
+        value_interval(model, np.eye(3), np.ones(3), rato=np.ones(3))
+
+
 def test_stability_needs_a_threshold_above_half_and_rows() -> None:
     with pytest.raises(ValueError, match="threshold"):
         stability_selection(np.eye(3), np.ones(3), threshold=0.5)

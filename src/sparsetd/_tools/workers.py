@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import joblib
@@ -25,7 +26,7 @@ from joblib import delayed
 from joblib.externals.loky.backend import fork_exec
 from joblib.parallel import get_active_backend
 
-__all__ = ["delayed", "in_processes"]
+__all__ = ["delayed", "in_processes", "thread_pools"]
 
 SECONDS = 0.25  # between two looks at the parent
 SAFE_PATH = "PYTHONSAFEPATH"
@@ -57,6 +58,14 @@ def in_processes(
     except BrokenProcessPool:
         why = "out of memory, or stopped from outside"
         raise RuntimeError(f"A worker process was killed ({why}): use fewer jobs, or run again.") from None
+
+
+@cache
+def thread_pools() -> Any:
+    """The thread pools of this process, found once: the search takes longer than reading a small shard."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def end_with(parent: int) -> None:

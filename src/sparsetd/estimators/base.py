@@ -196,7 +196,8 @@ class BaseTD(RegressorMixin, BaseEstimator):
         with _restored_on_error(self):
             triple = self.triple()
             how = {"views": getattr(triple[2], "takes_slices", False), "ahead": _is_asked_first(triple)}
-            batch = self._batch(X, y, X_next, ratio, discount, start, interest, reset=True, **how)
+            columns = {"ratio": ratio, "discount": discount, "start": start, "interest": interest}
+            batch = self._batch(X, y, X_next, **columns, reset=True, **how)
             run = self._begin(batch, triple)
             batch.start[:1] = True
             if self._streams:
@@ -229,7 +230,8 @@ class BaseTD(RegressorMixin, BaseEstimator):
         first, small, triple = not hasattr(self, "_state"), getattr(X, "size", 0) < WORTH_A_COPY, self.triple()
         with _restored_on_error(self, copied=not first and not small):
             ahead = small or _is_asked_first(triple)
-            batch = self._batch(X, y, X_next, ratio, discount, start, interest, reset=first, ahead=ahead)
+            columns = {"ratio": ratio, "discount": discount, "start": start, "interest": interest}
+            batch = self._batch(X, y, X_next, **columns, reset=first, ahead=ahead)
             run = self._begin(batch, triple) if first else self._run(batch.n_features, triple)
             self._take(batch, run, seen=False)
             self._refuse_bad_rows(batch)
@@ -266,7 +268,8 @@ class BaseTD(RegressorMixin, BaseEstimator):
         given = {"X_next": X_next, "ratio": ratio, "discount": discount, "start": X_next if start is None else start}
         if lacking := [name for name in getattr(self, "_columns_of_fit", ()) if given[name] is None]:
             warnings.warn(NOT_PASSED.format(type(self).__name__, ", ".join(lacking)), stacklevel=2)
-        batch = validation.weighted(self._batch(X, y, X_next, ratio, discount, start, None, reset=False), sample_weight)
+        rows = self._batch(X, y, X_next, reset=False, ratio=ratio, discount=discount, start=start)
+        batch = validation.weighted(rows, sample_weight)
         theta = np.append(self.coef_, self.intercept_) if self.fit_intercept else self.coef_
         return share_explained(mspbe(batch, theta), mspbe(batch, np.zeros(batch.n_features)))
 
@@ -277,24 +280,16 @@ class BaseTD(RegressorMixin, BaseEstimator):
         return tags
 
     def _batch(
-        self,
-        X: Any,
-        y: Any,
-        X_next: Any,
-        ratio: Any = None,
-        discount: Any = None,
-        start: Any = None,
-        interest: Any = None,
-        *,
-        reset: bool,
-        views: bool = False,
-        ahead: bool = True,
+        self, X: Any, y: Any, X_next: Any, *, reset: bool, views: bool = False, ahead: bool = True, **columns: Any
     ) -> Batch:
         """Checked rows, with the constant feature if there is one. Nothing that came in is changed.
 
         With `views` the successors of dense rows are `Following` where none are given: only to be taken in slices. Not
         `ahead`, dense rows are left to a solver that stops at a bad one (`_refuse_bad_rows`).
         """
+        ratio, discount, start, interest = (columns.pop(name, None) for name in COLUMNS)
+        for unknown in columns:
+            raise TypeError(validation.nearest("column", unknown, COLUMNS))
         validation.check_target(y)
         if y is not None and validation.is_plain(self, X, y, reset):
             phi, reward, self.n_features_in_ = X, y, X.shape[1]

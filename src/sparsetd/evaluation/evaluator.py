@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from sparsetd._tools.workers import thread_pools
 from sparsetd.evaluation import choice, held_out, support
 from sparsetd.evaluation.action_values import second_opinion
 from sparsetd.evaluation.cautions import Caution, Evidence, by_severity, found_in, suspected_in
@@ -42,7 +43,6 @@ from sparsetd.evaluation.result import Evaluation, Feature, Robustness, acts_sen
 from sparsetd.evaluation.support import Overlap, Support
 from sparsetd.evaluation.target import Target
 from sparsetd.logs import Transitions
-from sparsetd.logs.engines import thread_pools
 from sparsetd.storage.cache import Cache
 from sparsetd.system import Array
 

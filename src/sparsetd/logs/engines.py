@@ -21,7 +21,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from sparsetd._tools.progress import track
-from sparsetd._tools.workers import delayed, in_processes
+from sparsetd._tools.workers import delayed, in_processes, thread_pools
 from sparsetd.logs import Shard, Transitions
 from sparsetd.storage.cache import Cache, key_of
 
@@ -130,14 +130,6 @@ def by_worker(work: Work, task: Task) -> Any:
         for parameter, size in ((M_MMAP_THRESHOLD, 2**25), (M_TRIM_THRESHOLD, 2**30)):
             memory.mallopt(parameter, size)
     return work(task)
-
-
-@cache
-def thread_pools() -> Any:
-    """The thread pools of this process, found once: the search takes longer than reading a small shard."""
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()
 
 
 def _is_plain(value: Any) -> bool:

@@ -12,11 +12,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from threadpoolctl import threadpool_limits
-
 from sparsetd._tools.lazy_names import renamed
 from sparsetd._tools.progress import track
-from sparsetd._tools.workers import delayed, in_processes
+from sparsetd._tools.workers import delayed, in_processes, thread_pools
 from sparsetd.storage.atomic import replace_file
 from sparsetd.storage.cache import Cache, key_of
 from sparsetd.storage.container import Encoder
@@ -132,7 +130,7 @@ def _run(
 
 def _piece(task: Any, settings: list[Setting], seed: int, number: int) -> tuple[int, list[Row]]:
     """The rows of a piece, from data that the task itself made. One thread: sums by several differ in last bits."""
-    with threadpool_limits(1):
+    with thread_pools().limit(limits=1, user_api="blas"):
         data = task.data(seed)
         found = [task.run(s, data if hasattr(data, "phi") else task.data(seed)) for s in settings]
         return number, rows_of(settings, seed, found)

@@ -9,14 +9,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cache
 from time import monotonic
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import ThreadpoolController
 
+from sparsetd._tools.workers import thread_pools
 from sparsetd.solvers.mean import Linear, Matrix, mean_operator, refit, second_moments
 from sparsetd.solvers.rows import Fold, RowSolver, RowState
 from sparsetd.solvers.saddle.newton import Columns, solve_on_working_set
@@ -60,7 +59,7 @@ def solve(
     problem.history = {"relative_gap": [], "n_working": []}
     point = point_at(problem) if start is None else start
     # The factorisations are small: on a busy machine they lose far more to waiting threads than they gain.
-    with _threads().limit(limits=1, user_api="blas"):
+    with thread_pools().limit(limits=1, user_api="blas"):
         if method != "pdhg":
             limit = max_working if method == "auto" else problem.A.size
             point = solve_on_working_set(problem, tol, point, columns or Columns(problem.A), limit)
@@ -72,7 +71,6 @@ def solve(
     return point
 
 
-_threads = cache(ThreadpoolController)  # it looks through all loaded libraries
 BEYOND = 1e9  # times a weight of 1: no feature enters
 SUPPORT_TOLERANCE = 1e-4  # relative duality gap where a support is wanted, not digits
 
