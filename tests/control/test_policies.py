@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sparsetd.control import Rule, epsilon_greedy, greedy, softmax, uniform
-from sparsetd.control.acting import draw
+from sparsetd.control.acting import draw_action
 
 Q = np.array([[1.0, 3.0, 2.0], [0.0, 0.0, 0.0], [5.0, 5.0, -1.0], [-1e3, 0.0, 1e3]])
 
@@ -42,10 +42,10 @@ def test_a_row_alone_gets_the_probabilities_it_has_among_others(rule):
 
 def test_draws_follow_the_probabilities_and_never_take_the_impossible():
     p, rng = np.array([0.0, 0.25, 0.75, 0.0]), np.random.default_rng(0)
-    drawn = np.array([draw(p, u) for u in rng.random(4000)])
+    drawn = np.array([draw_action(p, u) for u in rng.random(4000)])
     assert set(drawn) == {1, 2}
     assert np.mean(drawn == 2) == pytest.approx(0.75, abs=0.03)
-    assert draw(p, 1.0 - 1e-17) == 2
+    assert draw_action(p, 1.0 - 1e-17) == 2
 
 
 @pytest.mark.parametrize(("argument", "value"), [("epsilon", 1.5), ("epsilon", float("nan")), ("temperature", -1.0)])

@@ -15,7 +15,7 @@ from sparsetd.estimators.lstd import LSTD
 from sparsetd.estimators.sparse_td import SparseTD
 from sparsetd.problems import random_mdp, with_noise_features
 from sparsetd.selection import stability_selection, value_interval
-from sparsetd.selection.episodes import clustered_error, clusters, drawn_again, halves, powers
+from sparsetd.selection.episodes import clustered_error, clusters, halves, powers
 from sparsetd.selection.intervals import clustered
 from sparsetd.system import Batch
 
@@ -124,13 +124,10 @@ def test_the_clustered_error_is_that_of_a_mean_and_heavy_tails_have_few_degrees_
     assert clustered_error(np.zeros(4), 40) == (0.0, 39.0)
 
 
-def test_halves_are_halves_and_what_is_drawn_again_repeats() -> None:
+def test_halves_are_halves() -> None:
     masks = list(halves(9, 50, np.random.default_rng(0)))
     assert {int(mask.sum()) for mask in masks} == {4}
     assert np.all((np.mean(masks, axis=0) > 0.2) & (np.mean(masks, axis=0) < 0.7))
-    drawn = drawn_again(1000, np.random.default_rng(0))
-    assert len(drawn) == 1000
-    assert len(np.unique(drawn)) == pytest.approx(1000 * (1 - np.exp(-1)), abs=50)
 
 
 @pytest.mark.parametrize("lam", [0.0, 0.7])

@@ -12,9 +12,9 @@ from sparsetd.solvers.mean import Matrix
 from sparsetd.solvers.saddle.newton import Columns, _solve_low_rank, solve_on_working_set
 from sparsetd.solvers.saddle.pdhg import pdhg
 from sparsetd.solvers.saddle.problem import RMSPBE, FitNorm, Point, Problem, Terms, without_w
+from sparsetd.solvers.saddle.scaling import Units, whitened
 from sparsetd.solvers.saddle.solver import point_at, solve
 from sparsetd.solvers.saddle.support import _towards, closed_form, polished, sign_search
-from sparsetd.solvers.saddle.units import Units, whitened
 
 ORDERS = [1, 2, "inf"]
 DUAL = {1: "inf", 2: 2, "inf": 1}

@@ -94,7 +94,7 @@ def online(
                 mu = np.isin(np.arange(q.size), first_actions) / len(first_actions)
             else:
                 mu = behavior(q) if isinstance(behavior, Rule) else np.asarray(behavior(observation))
-            action = draw(mu, rng.random())
+            action = draw_action(mu, rng.random())
             ratio = target(q)[action] / mu[action]
             observation, reward, terminated, truncated, _ = env.step(action)
             total += reward
@@ -116,7 +116,7 @@ def online(
     return episodes
 
 
-def draw(p: Array, u: float) -> int:
+def draw_action(p: Array, u: float) -> int:
     """The action whose cumulative probability first exceeds u ∈ [0, 1); never one of probability 0."""
     total, last = 0.0, 0
     for action, share in enumerate(p.tolist()):
@@ -152,7 +152,7 @@ def rollout(
 
     def choose(observation: Array) -> int:
         row = action_probabilities(policy, np.asarray(observation).reshape(1, -1), action_names=names)[0]
-        return draw(row, rng.random())
+        return draw_action(row, rng.random())
 
     return [evaluate(env, choose, int(rng.integers(2**31)), max_steps) for _ in range(n_episodes)]
 

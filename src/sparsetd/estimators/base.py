@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import chain
 from typing import Any, ClassVar, Literal, Self, dataclass_transform
@@ -271,7 +271,7 @@ class BaseTD(RegressorMixin, BaseEstimator):
         rows = self._batch(X, y, X_next, reset=False, ratio=ratio, discount=discount, start=start)
         batch = validation.weighted(rows, sample_weight)
         theta = np.append(self.coef_, self.intercept_) if self.fit_intercept else self.coef_
-        return share_explained(mspbe(batch, theta), mspbe(batch, np.zeros(batch.n_features)))
+        return projected_share(batch, batch.phi @ theta, batch.phi_next @ theta)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -527,6 +527,12 @@ def is_lost(model: Any) -> bool:
     told = f"{type(model).__name__} ended as {status!r}: its score is -inf, so that a search does not choose it"
     warnings.warn(told, DivergenceWarning, stacklevel=3)
     return True
+
+
+def projected_share(batch: Batch, value: Array, after: Array) -> float:
+    """1 − MSPBE(V)/MSPBE(0) of a function given by its values: its TD errors stand for the rewards, and θ = 0."""
+    delta, nothing = batch.reward + batch.discount * after - value, np.zeros(batch.n_features)
+    return share_explained(mspbe(replace(batch, reward=delta), nothing), mspbe(batch, nothing))
 
 
 def share_explained(error: float, nothing: float) -> float:

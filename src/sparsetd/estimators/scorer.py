@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.metadata_routing import MetadataRequest
 
-from sparsetd.estimators.base import is_lost, share_explained
+from sparsetd.estimators.base import is_lost, projected_share, share_explained
 from sparsetd.estimators.validation import column, nearest
 from sparsetd.logs.checks import flags
-from sparsetd.metrics import mspbe
-from sparsetd.system import Array, Batch
+from sparsetd.system import Batch
 
 Criterion = Literal["mspbe", "bellman"]
 
@@ -89,10 +87,4 @@ class TDScorer:
         features = estimator[:-1].transform(X) if steps and len(estimator) > 1 else X
         rows = features if sp.issparse(features) else np.asarray(features, dtype=np.float64)
         batch = Batch(rows, rows, reward, gammas, ratios, flags("start", start, n), np.ones(n))
-        return share_explained(_error(batch, value, after), _error(batch, np.zeros(n), np.zeros(n)))
-
-
-def _error(batch: Batch, value: Array, after: Array) -> float:
-    """MSPBE of a function given by its values: the reward takes all of δ, and θ = 0."""
-    delta = batch.reward + batch.discount * after - value
-    return mspbe(replace(batch, reward=delta), np.zeros(batch.n_features))
+        return projected_share(batch, value, after)

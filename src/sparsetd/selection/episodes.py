@@ -37,11 +37,6 @@ def clusters(start: Array, at_least: int = 20) -> Array:
     return np.asarray(np.unique(np.column_stack([episode, blocks]), axis=0, return_inverse=True)[1].ravel())
 
 
-def drawn_again(n: int, rng: np.random.Generator) -> Array:
-    """n numbers below n, drawn with replacement: a bootstrap sample."""
-    return rng.integers(n, size=n)
-
-
 def halves(n: int, times: int, rng: np.random.Generator) -> Iterator[Array]:
     """Masks of random halves of n things."""
     for _ in range(times):

@@ -22,10 +22,10 @@ from sparsetd import plots
 from sparsetd._tools.frames import ROWS, Framed, frame
 from sparsetd._tools.progress import track
 from sparsetd.estimators.base import COLUMNS
-from sparsetd.estimators.sparse_td import SparseTD
+from sparsetd.estimators.sparse_td import ExactTD, SparseTD
 from sparsetd.selection.moments import lengths, weighted_products
 from sparsetd.solvers.mean import selected_rows
-from sparsetd.solvers.saddle import SUPPORT_TOLERANCE, Family, Units, rho_grid
+from sparsetd.solvers.saddle import SUPPORT_TOLERANCE, Family, rho_grid
 from sparsetd.system import Array, Batch, Table
 
 
@@ -111,30 +111,32 @@ def sparse_td_path(
     >>> sparse_td_path(X, y, gamma=0.5, n_rhos=4, eps=0.1).n_active
     array([0, 2, 3, 3])
     """
-    return path_on(*posed(X, y, X_next, parameters), rhos, n_rhos, eps)
+    return path_on(*model_and_rows(X, y, X_next, parameters), rhos, n_rhos, eps)
 
 
-def posed(X: Any, y: Any, X_next: Any, parameters: dict[str, Any]) -> tuple[SparseTD, Batch]:
+def model_and_rows(X: Any, y: Any, X_next: Any, parameters: dict[str, Any]) -> tuple[SparseTD, Batch]:
     """The model with these parameters, and the rows with the columns of `fit` that are among them."""
     columns = {name: parameters.pop(name, None) for name in COLUMNS}
     model = SparseTD(**parameters)
     return model, model._batch(X, y, X_next, **columns, reset=True)
 
 
-def path_on(model: SparseTD, batch: Batch, rhos: Sequence[float] | None, n_rhos: int, eps: float) -> SparsePath:
-    """The path of a model on the rows of a batch."""
+def path_on(
+    model: ExactTD,
+    batch: Batch,
+    rhos: Sequence[float] | None,
+    n_rhos: int = 50,
+    eps: float = 1e-2,
+    tol: float | None = None,
+) -> SparsePath:
+    """The path of a model on the rows of a batch, the largest weight first, without the intercept."""
     family, _, units = model._family(batch)
     grid = rho_grid(family.rho_max(), n_rhos, eps) if rhos is None else np.asarray(rhos, dtype=np.float64)
-    return solved(family, grid, model.tol, model.n_features_in_, units)
-
-
-def solved(family: Family, rhos: Array, tol: float, n_features: int, units: Units | None = None) -> SparsePath:
-    """The path of a family at these weights, the largest first, with the first `n_features` of θ (no intercept)."""
-    falling, n_theta = np.sort(rhos)[::-1], family.A.size // family.n_blocks
-    points = list(family.solutions(falling, tol))
-    thetas = np.stack([point.x[-n_theta:] for point in points])
-    coefs = (thetas if units is None else units.back(thetas))[:, :n_features].T
-    return SparsePath(falling, coefs, np.array([point.gap for point in points]), family.rho_max())
+    falling = np.sort(grid)[::-1]
+    points = list(family.solutions(falling, model.tol if tol is None else tol))
+    thetas = units.back(np.stack([point.x[-batch.n_features :] for point in points]))
+    gaps = np.array([point.gap for point in points])
+    return SparsePath(falling, thetas[:, : model.n_features_in_].T, gaps, family.rho_max())
 
 
 def rho_max(X: Any, y: Any, X_next: Any = None, **parameters: Any) -> float:
@@ -153,7 +155,7 @@ def rho_max(X: Any, y: Any, X_next: Any = None, **parameters: Any) -> float:
     >>> sparse_td_path(X, y, gamma=0.0, rhos=[1.01 * top, 0.99 * top]).n_active
     array([0, 1])
     """
-    model, batch = posed(X, y, X_next, parameters)
+    model, batch = model_and_rows(X, y, X_next, parameters)
     return model._family(batch)[0].rho_max()
 
 
@@ -187,9 +189,9 @@ def held_out_errors(family: Callable[[int], Family], sums: FoldSums, rhos: Array
     """
     columns = []
     for k in track(range(len(sums.n_rows)), "folds"):
-        posed = family(k)
-        share = 1.0 if rho_max is None else (posed.rho_max() / rho_max or 1.0)
-        columns.append(fold_errors(posed, sums, k, share * rhos))
+        others = family(k)
+        share = 1.0 if rho_max is None else (others.rho_max() / rho_max or 1.0)
+        columns.append(fold_errors(others, sums, k, share * rhos))
     return np.column_stack(columns)
 
 

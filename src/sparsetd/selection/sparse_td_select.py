@@ -15,7 +15,7 @@ from sparsetd.operators import td
 from sparsetd.penalties import L1, GroupL1
 from sparsetd.selection.elimination import MeanSystem, select
 from sparsetd.selection.episodes import clusters, episode_folds
-from sparsetd.selection.path import FoldSums, SparsePath, choose, held_out_errors, solved
+from sparsetd.selection.path import FoldSums, SparsePath, choose, held_out_errors, path_on
 from sparsetd.solvers.mean import mean_operator, selected_rows
 from sparsetd.solvers.rows import RowState
 from sparsetd.solvers.saddle import SUPPORT_TOLERANCE, Family, FitNorm, Saddle, Units, rho_grid
@@ -91,8 +91,7 @@ class SparseTDSelect(ExactTD):
     def path(self, rhos: Sequence[float], tol: float = 1e-4) -> SparsePath:
         """The solutions on all rows of the fit at other values of ρ_θ, to a relative duality gap of `tol`."""
         check_is_fitted(self, "_state", msg="%(name)s.path needs the rows it was fitted on: call fit first")
-        family, _, units = self._family(self._state.batch())
-        return solved(family, np.asarray(rhos), tol, self.n_features_in_, units)
+        return path_on(self, self._state.batch(), rhos, tol=tol)
 
     def selected(self, batch: Batch) -> Array:
         """The features that elimination keeps of these rows, without a fit."""

@@ -21,7 +21,7 @@ from sparsetd._tools.progress import track
 from sparsetd._tools.workers import delayed, in_processes
 from sparsetd.estimators.sparse_td import SparseTD
 from sparsetd.selection.episodes import clusters, halves
-from sparsetd.selection.path import posed
+from sparsetd.selection.path import model_and_rows
 from sparsetd.system import Array, Batch
 
 
@@ -113,7 +113,7 @@ def stability_selection(
     >>> [name for name, share in found.table() if share == 1.0]
     ['x3', 'x5']
     """
-    model, rows = posed(X, y, X_next, parameters)
+    model, rows = model_and_rows(X, y, X_next, parameters)
     batch, _ = model.triple()[2].even(rows)
     weights = drawn_halves(clusters(batch.start), n_resamples, np.random.default_rng(random_state))
     names = getattr(model, "feature_names_in_", np.array([f"x{j}" for j in range(model.n_features_in_)]))

@@ -24,7 +24,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import linprog
 
-from sparsetd.solvers.path_following import Column, columns_of, lars_path
+from sparsetd.solvers.path_following import Column, lars_path, ridged_columns
 from sparsetd.solvers.rows import Fold, Posed, RowSolver
 from sparsetd.system import Array, Solution, TraceCarry, scaled, trace_weights
 
@@ -149,7 +149,7 @@ class Dantzig(RowSolver):
         if given.ridge.any():
             raise ValueError("a linear program has no quadratic term: use penalty L1, not one with an ℓ2 part")
         system, factor, bound = given.system, given.factor, given.rho * given.factor
-        b, column = system.b, columns_of(system, given.ridge)
+        b, column = system.b, ridged_columns(system, given.ridge)
         path = lars_path(column, b, given.rho, factor, max_steps=200)
         start = {*path.indices[-1].tolist(), *np.flatnonzero(factor == 0).tolist()} or {int(np.argmax(np.abs(b)))}
         program = Program(np.zeros(len(b)), factor, column, system.adjoint, b - bound, b + bound, factor)

@@ -32,7 +32,7 @@ from scipy.linalg import qr_delete, qr_insert, solve_triangular
 
 from sparsetd.solvers.mean import Linear, MeanOperator, gathered, second_moments
 from sparsetd.solvers.rows import Posed, RowSolver
-from sparsetd.solvers.saddle.units import inverse_root
+from sparsetd.solvers.saddle.scaling import inverse_root
 from sparsetd.system import Array, Solution, dense
 
 Column = Callable[[int], Array]  # i ↦ A[:, i]
@@ -231,7 +231,7 @@ class Lars(RowSolver):
     share: float | None = None
 
     def solve(self, given: Posed) -> Solution:
-        column = columns_of(given.system, given.ridge)
+        column = ridged_columns(given.system, given.ridge)
         walk = lars_path(column, given.system.b, given.rho, given.factor, self.max_steps, self.share)
         return path_solution(walk, given)
 
@@ -247,7 +247,7 @@ def lars_path(column: Column, b: Array, rho: float, factor: Array, max_steps: in
     return follow(active, zero.copy(), data, slope, max(rho, rho_max), rho, max_steps)
 
 
-def columns_of(system: Linear, ridge: Array, through: Callable[[Array], Array] = np.asarray) -> Column:
+def ridged_columns(system: Linear, ridge: Array, through: Callable[[Array], Array] = np.asarray) -> Column:
     """The columns of A + diag(ridge), those of A first taken `through` something."""
 
     def column(i: int) -> Array:
@@ -306,7 +306,7 @@ class Lcp(RowSolver):
     max_steps: int = 1000
 
     def solve(self, given: Posed) -> Solution:
-        column, b, bound = columns_of(given.system, given.ridge), given.system.b, given.rho * given.factor
+        column, b, bound = ridged_columns(given.system, given.ridge), given.system.b, given.rho * given.factor
         start = given.state.coef_init
         warm = start is not None and bool(np.any(start))
         walk = lcp_path(column, b, bound, self.max_steps, start if warm else None)
@@ -367,10 +367,6 @@ class LstdL1(RowSolver):
     max_steps: int = 1000
     projected: bool = False
 
-    @property
-    def needs_C(self) -> bool:
-        return self.projected
-
     def solve(self, given: Posed) -> Solution:
         system = given.system
         root = _metric(system) if self.projected else None
@@ -379,7 +375,7 @@ class LstdL1(RowSolver):
             """AᵀC⁻¹v, or Aᵀv."""
             return system.adjoint(v if root is None else root.T @ (root @ v))
 
-        column = columns_of(system, given.ridge, pulled_back)
+        column = ridged_columns(system, given.ridge, pulled_back)
         walk = lars_path(column, pulled_back(system.b), given.rho, given.factor, self.max_steps)
         return path_solution(walk, given)
 
@@ -425,7 +421,7 @@ class Omp(RowSolver):
     def solve(self, given: Posed) -> Solution:
         """Knots are at max|c|/factor after each entry, and I is in the order of entry, unpenalised features first."""
         b, factor, limit = given.system.b, given.factor, np.inf if self.max_features is None else self.max_features
-        active = ActiveSet(columns_of(given.system, given.ridge), len(b), np.flatnonzero(factor == 0))
+        active = ActiveSet(ridged_columns(given.system, given.ridge), len(b), np.flatnonzero(factor == 0))
         walk, eligible, free = Walk(status=""), factor > 0, len(active)
         while not walk.status:
             theta = active.solve(b[active.indices])

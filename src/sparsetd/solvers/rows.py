@@ -111,15 +111,11 @@ class RowSolver:
 
     fold: ClassVar[Fold] = "dense"
     takes_slices: ClassVar[bool] = True  # of rows, so that successors need not be copied
-
-    @property
-    def needs_C(self) -> bool:
-        """Whether Σ φφᵀ is wanted too."""
-        return False
+    projected = False  # whether Σ φφᵀ is wanted too
 
     def init(self, table: Table, n_features: int, dtype: Any, coef_init: Array | None = None) -> RowState:
         factors(table)
-        return RowState(n_features, np.dtype(dtype).name, coef_init, Sums(self.needs_C))
+        return RowState(n_features, np.dtype(dtype).name, coef_init, Sums(self.projected))
 
     def update(
         self,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from sparsetd._tools.lazy_names import listed
+from sparsetd.sweeps.results import Sweep
 from sparsetd.sweeps.sweep import sweep
-from sparsetd.sweeps.table import Sweep
 from sparsetd.sweeps.tasks import Control
 
 __all__ = ["Control", "Sweep", "sweep"]

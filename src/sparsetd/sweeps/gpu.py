@@ -11,7 +11,8 @@ import numpy as np
 from sparsetd.solvers import PowerDecay
 from sparsetd.solvers.stream import Streaming
 from sparsetd.sweeps.cuda import Job, inputs_of, stream
-from sparsetd.sweeps.tasks import Prediction, Row, Setting, pieces, rows_of
+from sparsetd.sweeps.results import Row
+from sparsetd.sweeps.tasks import Prediction, Setting, labelled, pieces
 from sparsetd.system import Array
 
 RUNS = 2**16  # in one launch: enough to fill any device
@@ -77,7 +78,7 @@ def run_pieces(
         found = _launch(task, jobs, [pieces_of[i] for i in together], dtype)
         for i in together:
             seed, which = pieces_of[i]
-            yield i, rows_of([settings[k] for k in which], seed, [found[seed, k] for k in which])
+            yield i, labelled([settings[k] for k in which], seed, [found[seed, k] for k in which])
 
 
 def _launch(

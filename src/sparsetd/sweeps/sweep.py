@@ -18,8 +18,8 @@ from sparsetd._tools.workers import delayed, in_processes, thread_pools
 from sparsetd.storage.atomic import replace_file
 from sparsetd.storage.cache import Cache, key_of
 from sparsetd.storage.container import Encoder
-from sparsetd.sweeps.table import Sweep
-from sparsetd.sweeps.tasks import Control, Grid, Metric, Prediction, Row, Setting, Task, rows_of, settings_of, trace_for
+from sparsetd.sweeps.results import Row, Sweep
+from sparsetd.sweeps.tasks import Control, Grid, Metric, Prediction, Setting, Task, labelled, settings_of, trace_for
 from sparsetd.system import Batch
 
 Progress = Callable[[int, int], None]
@@ -133,7 +133,7 @@ def _piece(task: Any, settings: list[Setting], seed: int, number: int) -> tuple[
     with thread_pools().limit(limits=1, user_api="blas"):
         data = task.data(seed)
         found = [task.run(s, data if hasattr(data, "phi") else task.data(seed)) for s in settings]
-        return number, rows_of(settings, seed, found)
+        return number, labelled(settings, seed, found)
 
 
 def _keys(task: Task, settings: list[Setting], pieces: list[Piece], numbers: str) -> list[str]:

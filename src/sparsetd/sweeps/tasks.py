@@ -29,7 +29,7 @@ from sklearn.base import clone
 from sparsetd.control import Rule, online
 from sparsetd.estimators.validation import check_parameters, nearest
 from sparsetd.problems import FiniteMDP
-from sparsetd.selection.episodes import drawn_again
+from sparsetd.sweeps.results import Row
 from sparsetd.system import Array, Batch, Trace, dense
 
 MOST = 1_000_000  # runs: a table of more could not be read, nor held in memory
@@ -171,7 +171,6 @@ def distance(name: str, data: Batch | FiniteMDP, trace: Trace = "state") -> Dist
 
 PROBE = 64  # rows or steps of a short run: its result tells whether a user's functions were edited
 
-Row = dict[str, Any]
 Metric = str | Sequence[str] | Mapping[str, Callable[[Any], float]]
 
 
@@ -307,7 +306,7 @@ class Control:
 Task = Prediction | Control
 
 
-def rows_of(settings: list[Setting], seed: int, results: list[Row]) -> list[Row]:
+def labelled(settings: list[Setting], seed: int, results: list[Row]) -> list[Row]:
     """The rows of the table for some settings with one seed."""
     return [
         {"method": s.method, **s.values, "seed": seed, **result} for s, result in zip(settings, results, strict=True)
@@ -328,5 +327,5 @@ def resample(batch: Batch, rng: np.random.Generator) -> Batch:
     ends = np.append(begins[1:], len(batch))
     if len(begins) < 2:
         raise ValueError("the log is one episode, which cannot be drawn again: use n_runs=1, or mark its starts")
-    drawn = drawn_again(len(begins), rng)
+    drawn = rng.integers(len(begins), size=len(begins))
     return batch[np.concatenate([np.arange(begins[i], ends[i]) for i in drawn])]

@@ -5,7 +5,7 @@ newton    few features by Newton steps to full accuracy, proved on all
 support   the closed form on a support, and the search for it
 pdhg      first-order steps, nothing factorised
 solver    all of it, for one weight of the penalty or for many, and in the solvers' protocol
-units     one scale for all columns, and the metric of C
+scaling   one scale for all columns, and the metric of C
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ from scipy.linalg import orth
 from sparsetd.solvers.mean import Linear, gathered
 from sparsetd.system import Array
 
-# "rmspbe" is the Euclidean norm in the metric of C = E[φφᵀ]: the system is whitened (`units`), and then m is 2.
+# "rmspbe" is the Euclidean norm in the metric of C = E[φφᵀ]: the system is whitened (`scaling`), and then m is 2.
 RMSPBE = "rmspbe"
 DEPENDENT = 1e-12  # a direction of the free columns below this share of their largest one is rounding
 _ORDERS: dict[object, float] = {1: 1.0, 2: 2.0, "inf": np.inf, np.inf: np.inf, RMSPBE: 2.0}

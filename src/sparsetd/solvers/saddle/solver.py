@@ -21,8 +21,8 @@ from sparsetd.solvers.rows import Fold, RowSolver, RowState
 from sparsetd.solvers.saddle.newton import Columns, solve_on_working_set
 from sparsetd.solvers.saddle.pdhg import pdhg
 from sparsetd.solvers.saddle.problem import RMSPBE, FitNorm, Point, Problem, Terms
+from sparsetd.solvers.saddle.scaling import Units, whitened
 from sparsetd.solvers.saddle.support import polished
-from sparsetd.solvers.saddle.units import Units, whitened
 from sparsetd.system import Array, Batch, Solution, Table
 
 METHODS = ("auto", "working_set", "pdhg")

@@ -18,7 +18,7 @@ from sparsetd.estimators.validation import check_parameters
 from sparsetd.plots import draw
 from sparsetd.system import Array
 
-Row = dict[str, Any]
+Row = dict[str, Any]  # of the table of a sweep
 Key = tuple[Any, ...]
 LARGER_IS_BETTER = ("return",)
 
