@@ -74,9 +74,10 @@ def test_a_policy_without_a_name_is_called_by_its_rule(capsys):
 @pytest.mark.parametrize("verb", ["evaluate", "sensitivity", "compare", "improve"])
 def test_every_page_says_the_unit_the_version_the_date_and_the_command(capsys, folder, verb):
     target = [] if verb == "improve" else ["--target", "1 if ill = 1"]
-    code, _, _ = run(capsys, verb, "log.csv", *target, "--unit", "days at home", "--report", "page.html")
+    code, out, _ = run(capsys, verb, "log.csv", *target, "--unit", "days at home", "--report", "page.html")
     page = (folder / "page.html").read_text()
     assert code == 0
+    assert "days at home" in out.lower()
     assert "days at home" in page[: page.index("To repeat this")]
     said = page[page.index("To repeat this") :]
     assert f"<code>sparsetd {verb} log.csv" in said

@@ -224,6 +224,15 @@ def test_no_model_is_said_to_be_better_than_the_best():
     assert "A model without any column has 1×." in card.meaning
 
 
+def test_a_model_that_is_no_better_than_none_has_no_green_card():
+    def card(value, constant):
+        return verdicts(changed(bellman_error={"value": value, "noise": 1.0, "constant": constant}))[-1]
+
+    assert (card(1.5, 1.2).level, card(1.5, 1.2).word) == ("plain", "no better than without columns")
+    assert (card(1.2, 1.5).level, card(1.2, 1.5).word) == ("good", "well")
+    assert card(9.0, 5.0).level == "bad"
+
+
 def test_one_episode_a_fold_gives_no_verdict_on_the_bellman_error():
     lonely = changed(bellman_error={"value": 9.0, "noise": 0.0, "constant": 20.0})
     assert [v.name for v in verdicts(lonely)] == [

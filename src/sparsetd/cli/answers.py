@@ -111,7 +111,7 @@ def told(args: Namespace, result: Decision, *lines: str, **settings: Any) -> Out
         result.save_report(args.report, unit=args.unit, command=command, log=args.log, **settings)
         lines = (*lines, f"report: {args.report}")
     told = {**answer, "report": args.report} | doubts
-    return "\n".join([str(result), *lines]), told
+    return "\n".join([result.text(unit=args.unit), *lines]), told
 
 
 def about_ids(args: Namespace) -> str:

@@ -143,7 +143,7 @@ TARGET = option(
 )
 REPORT = (
     option("--report FILE", "also write a page for a browser (.html)"),
-    option("--unit TEXT", "what the value is measured in, for the page: 'hours of care'"),
+    option("--unit TEXT", "what the value is measured in: 'hours of care'"),
 )
 GAMMA = option("--gamma G", "discount of one step, 0 to 1", fraction, 0.99)
 N_FOLDS = option("--n-folds N", "number of held-out folds", at_least(2), 5)

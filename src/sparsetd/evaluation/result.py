@@ -63,14 +63,18 @@ class Decision:
         return self.sentence()
 
     def __str__(self) -> str:
-        return str(self._document().text())
+        return self.text()
+
+    def text(self, *, unit: str | None = None) -> str:
+        """The answer for a terminal; `unit` says what the value is measured in."""
+        return str(self._document(unit=unit).text())
 
     def save_report(self, path: str | os.PathLike[str], **settings: Any) -> None:
         """Write the page as one HTML file that needs no other; `settings` stand at its end."""
         replace_file(path, self.page(**settings))
 
     def page(self, *, unit: str | None = None, **settings: Any) -> str:
-        """The page as text; `unit` says what the value is measured in."""
+        """The page as HTML, with the same words and tables."""
         made = {"sparsetd": version("sparsetd"), "date": date.today().isoformat()}
         found = self._document(unit=unit)
         return str(replace(found, settings={**found.settings, **settings, **made}).html())

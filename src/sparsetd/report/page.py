@@ -160,18 +160,21 @@ def verdicts(p: Payload) -> list[Verdict]:
         "ratio": (-top, f"{number(top)}×"),
     }
     named = {"n_episodes": count(n), "rows": count(p["effective_rows"]), "n_rows": count(p["n_rows"])}
+    useless = set()
     if found and found["noise"] > 0:
         # The noise is an estimate; on a few episodes a model may happen to come out below it.
         times, flat = (max(found[key] / found["noise"], 1.0) for key in ("value", "constant"))
         named["flat"] = f"{flat:.2g}×"
         grades["bellman"] = (-times, f"{times:.2g}×")
+        useless = {"bellman"} if flat <= times else set()
     cards = []
     for kind, (grade, shown) in grades.items():
         told = TEXTS["cards"][kind]
         place = sum(grade < limit for limit in told["limits"])
-        # An answer that must not be used has no green card beside it.
-        level = "plain" if place == 0 and p["severity"] == "red" else LEVELS[place]
-        cards.append(Verdict(told["name"], shown, level, told["words"][place], told["meaning"].format(**named)))
+        # An answer that must not be used has no green card beside it, nor has a model that is no better than none.
+        level = "plain" if place == 0 and (p["severity"] == "red" or kind in useless) else LEVELS[place]
+        word = told["useless"] if place == 0 and kind in useless else told["words"][place]
+        cards.append(Verdict(told["name"], shown, level, word, told["meaning"].format(**named)))
     return cards
 
 
