@@ -7,7 +7,7 @@ tables of real patients). How many would survive if every choice were the clinic
 columns of noise are added to see whether they are found out. The benchmark is known exactly, so the true answer is
 drawn beside ours.
 
-Needs ``pip install "sparsetd[plots,icu]"``.
+Needs ``pip install matplotlib icu-sepsis``.
 """
 
 # %%
@@ -32,15 +32,9 @@ print("noise columns kept:", sum(feature.name.startswith("noise_") for feature i
 # %%
 # The answer beside the usual estimators, and the vital signs that it rests on.
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.5), layout="constrained")
-rows = [result.estimate, *result.comparisons]
-for place, row in enumerate(rows):
-    colour = "C2" if place == 0 else "0.6"
-    left.plot(row.interval(0.95), [place, place], color=colour, linewidth=3)
-    left.plot(row.value, place, "o", color=colour)
+result.plot(left)
 left.axvline(truth, color="black", linestyle="--", linewidth=1)
-left.set_yticks(range(len(rows)), [row.name for row in rows])
-left.invert_yaxis()
-left.set(xlim=(0.4, 1.1), xlabel="share of patients who survive (dashed: truth)", title="The value of the policy")
+left.set(xlabel="share of patients who survive (dashed: truth)", title="The value of the policy")
 
 features = result.features[:10]
 right.barh([f.name for f in features], [f.weight for f in features], color="C0")

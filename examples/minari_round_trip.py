@@ -4,7 +4,7 @@ From a log to Minari and back
 
 Minari stores datasets of episodes. It has no standard field for propensities, so they travel in ``infos``.
 
-Needs ``pip install "sparsetd[plots,minari]"``.
+Needs ``pip install matplotlib "minari[hdf5]"``.
 """
 
 # %%

@@ -6,7 +6,7 @@ Grids of radial basis functions cover position and speed at several resolutions.
 keeps those that held-out episodes ask for. Both are judged by their projected Bellman error on a fresh log, and the
 value of pushing at random is drawn over the whole state space.
 
-Needs ``pip install "sparsetd[plots,gym]"``.
+Needs ``pip install matplotlib gymnasium``.
 """
 
 # %%

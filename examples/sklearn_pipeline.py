@@ -5,7 +5,7 @@ Inside scikit-learn: a pipeline and a grid search
 The feature map and the estimator form one ``Pipeline``. scikit-learn's metadata routing carries the successor states
 to both, and ``TDScorer`` scores the whole pipeline on held-out episodes by its projected Bellman error.
 
-Needs ``pip install "sparsetd[plots,gym]"``.
+Needs ``pip install matplotlib gymnasium``.
 """
 
 # %%

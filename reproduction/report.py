@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from datetime import date
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -50,7 +51,8 @@ def _front(outcomes: Sequence[Finished], command: str) -> Iterator[Block]:
     python = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
     made = ", ".join(sorted({v for outcome in outcomes for v in outcome.versions}))
     yield Paragraph(
-        f"Made by `{command}`, the rows with sparsetd {made}. The page was drawn with {packages}, {python}."
+        f"Made by `{command}`, the rows with sparsetd {made}. The page was drawn on {date.today().isoformat()} with "
+        f"{packages}, {python}."
     )
 
 

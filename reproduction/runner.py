@@ -130,5 +130,5 @@ def _pandas() -> Any:
         import pandas
         import pyarrow  # noqa: F401  (pandas writes Parquet through it)
     except ImportError as error:  # pragma: no cover
-        raise ImportError('Experiments store their rows as Parquet: pip install "sparsetd[data]"') from error
+        raise ImportError("Experiments store their rows as Parquet: pip install pandas") from error
     return pandas

@@ -31,6 +31,9 @@ def test_markdown_links_figures_relative_to_the_page(written):
     assert "not reproduced, because it is <one>" in text
     assert "9 \\| 9" in text
     assert "| mean | 1.0 | paper | Table 9 |" in text
+    assert re.search(
+        r"Made by `python -m reproduction toy`, the rows with sparsetd [\d.]+\. .* on \d{4}-\d\d-\d\d", text
+    )
     assert str(out) not in text
 
 

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from sparsetd import plots
 from sparsetd._tools.progress import say
 from sparsetd.cli.command import Outcome, bold, command, option
 from sparsetd.cli.options import at_least, seed_of
@@ -45,7 +44,6 @@ POINTS = 60  # of a learning curve
 COLOURS = {"TD": "black", "TDC": "#0072b2", "LSTD": "0.6", "RO-TD": "#d55e00", "SparseTDSelect": "#009e73"}
 GROWN = 10.0  # a method whose error grew by this factor diverges, whether or not its numbers overflowed yet
 Curves = dict[tuple[str, str], tuple[Array, Array]]  # by problem and method
-COMPARED = ("LSTD, features that matter", "WIS", "DR")  # beside our own estimate of a policy's value
 
 
 @command(
@@ -213,9 +211,7 @@ def plot(
     learning.set(xscale="log", yscale="log", ylim=(3e-3, 1e5), xlabel="transitions seen", ylabel="exact error (RMSPBE)")
     learning.set_title("Off-policy, TD diverges; TDC and RO-TD do not")
     _plot_weights(problems[1], weights)
-    # One line per estimator, ours at the top, and the truth.
-    estimates = [found.estimate, *(e for e in found.comparisons if e.name in COMPARED)]
-    plots.forest([(e.name, e.value, e.interval(found.level)) for e in estimates], values, label="value of the policy")
+    found.plot(values)
     values.axvline(exact, color="black", linestyle="--", linewidth=1, label="truth")
     values.set_title(f"A policy's value with its {100 * found.level:.0f} % interval")
     for axis in axes:

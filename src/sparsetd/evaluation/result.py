@@ -53,7 +53,7 @@ class Decision:
 
     def _document(self, **more: Any) -> Any:
         module, _, name = self._page.partition(":")
-        return getattr(import_module(f"sparsetd.report.{module}"), name)({**self.to_dict(), **more})
+        return _report(module, name)({**self.to_dict(), **more})
 
     def sentence(self) -> str:
         """The answer in a few words."""
@@ -82,6 +82,11 @@ class Decision:
     def _repr_html_(self) -> str:
         quoted = self.page().replace("&", "&amp;").replace('"', "&quot;")
         return f'<iframe srcdoc="{quoted}" style="width:100%;height:600px;border:0"></iframe>'
+
+
+def _report(module: str, name: str) -> Any:
+    """A function of `sparsetd.report`, a layer above."""
+    return getattr(import_module(f"sparsetd.report.{module}"), name)
 
 
 @dataclass(frozen=True)
@@ -280,10 +285,8 @@ class Evaluation(Decision):
             drawn = plots.band(shape["at"], shape["value"], list(zip(shape["low"], shape["high"], strict=True)), ax)
             drawn.set(xlabel=column, ylabel="change of the value")
             return drawn
-        data = self.to_dict()
-        ours = ("this estimate", data["value"], data["interval"])
-        rows = [ours, *((e["name"], e["value"], e["interval"]) for e in data["comparisons"] if e["value"] is not None)]
-        return plots.forest(rows, ax, label="value of the target policy")
+        opinions = _report("page", "opinions")(self.to_dict())
+        return plots.forest([(name, value, ends) for name, value, ends, _ in opinions], ax, label="value per episode")
 
 
 def acts_sentence(actions: Sequence[str], logged: Sequence[float], target: Sequence[float]) -> str:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
+from importlib.util import find_spec
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -265,11 +266,16 @@ def axes(ax: Any) -> Any:
     """The axes that were given, or new ones."""
     if ax is not None:
         return ax
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError:
-        raise ImportError("plots need matplotlib: pip install matplotlib") from None
+    need_matplotlib()
+    import matplotlib.pyplot as plt
+
     return plt.subplots(layout="constrained")[1]
+
+
+def need_matplotlib() -> None:
+    """Raise unless matplotlib is installed."""
+    if find_spec("matplotlib") is None:
+        raise ImportError("plots need matplotlib: pip install matplotlib")
 
 
 def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:

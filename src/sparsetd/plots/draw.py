@@ -7,7 +7,6 @@ file.
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import os
 from collections.abc import Callable, Sequence
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from sparsetd.plots import pictures
-from sparsetd.plots.chart import OURS, Chart, axes
+from sparsetd.plots.chart import OURS, Chart, axes, need_matplotlib
 from sparsetd.storage.atomic import check_writable, replace_file
 
 __all__ = ["OURS", "axes", "band", "forest", "frequencies", "history", "path", "ratios", "save_figure"]
@@ -162,8 +161,7 @@ STYLE: dict[Any, Any] = {
 def check_figure_path(path: str | os.PathLike[str]) -> Path:
     """`path` if a figure can be written there; otherwise one sentence, before any work is done."""
     target = check_writable(path, *UNDATED)
-    if importlib.util.find_spec("matplotlib") is None:
-        raise ImportError("plots need matplotlib: pip install matplotlib")
+    need_matplotlib()
     return target
 
 

@@ -186,20 +186,25 @@ def certainty(p: Payload) -> list[Block]:
         f'<span class="verdict">{escape(v.word)}</span> <b>{escape(v.figure)}</b> <p>{escape(v.meaning)}</p></div>'
         for v in cards
     )
-    named = [("This policy", p, "main"), ("What was done", p["behavior_value"], "warm")]
-    named += [(TEXTS["estimates"].get(r["name"], r["name"]), r, "") for r in p["comparisons"]]
-    rows = [(name, r["value"], r["interval"], css) for name, r, css in named if r["value"] is not None]
-    rows = [row for row in rows if math.isfinite(row[1])]
+    rows, settled = opinions(p), not any(r["name"] == "boosted trees" and r["value"] is None for r in p["comparisons"])
     label, mean, agreed = p.get("unit") or "value per episode", p.get("mean_weight"), p["calibration"]
     # A quarter off, up or down, is still chance in most logs.
     off = mean is not None and not 0.75 <= mean <= 1.33
     return [
         Table(("", "", ""), [(v.name, v.figure, v.word) for v in cards], drawing=f'<div class="cards">{drawn}</div>'),
         estimates(rows, p["level"], label, rows[:3], "forest", p["value"]),
-        *([SAY["unsettled"]] if any(name == "Boosted trees" and r["value"] is None for name, r, _ in named) else []),
+        *([] if settled else [SAY["unsettled"]]),
         *([SAY["weights"].format(number(mean))] if off else []),
         pair(_ratios(p), figure(agreed and pictures.agreement(agreed).svg(), "agreement")),
     ]
+
+
+def opinions(p: Payload) -> list[pictures.Row]:
+    """The value, that of what was done, and the value by other methods, each with its interval; in plain words."""
+    named = [("This policy", p, "main"), ("What was done", p["behavior_value"], "warm")]
+    named += [(TEXTS["estimates"].get(r["name"], r["name"]), r, "") for r in p["comparisons"]]
+    known = [entry for entry in named if entry[1]["value"] is not None and math.isfinite(entry[1]["value"])]
+    return [(name, r["value"], r["interval"], css) for name, r, css in known]
 
 
 def _ratios(p: Payload) -> Html:
