@@ -700,3 +700,10 @@ def test_an_action_that_is_missing_now_and_then_is_a_problem() -> None:
     paid = raw | {"reward": [*range(30)]}
     with pytest.raises(MessyLog, match="the action, is missing in 10 rows"):
         prepare(paid, reward="reward", ends="last-row")
+
+
+def test_numbers_in_several_units_are_named() -> None:
+    lactate = [f"{i / 10} mmol/l" if i % 3 else f"{i} mg/dl" for i in range(60)]
+    raw = {"lactate": lactate, "x": [*range(60)], "reward": [0, 1] * 30}
+    with pytest.raises(MessyLog, match=r"`lactate` .*write its numbers in one unit \('mg/dl', 'mmol/l'\), leave"):
+        prepare(raw | {"stay": [i // 3 for i in range(60)]}, episode="stay", ends="last-row")

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from sparsetd.logs.checks import Array, id_text, show
-from sparsetd.logs.raw import MOST_CATEGORIES, Column, Reading, Table, counted, meaning
+from sparsetd.logs.raw import MOST_CATEGORIES, Column, Reading, Table, counted, meaning, unit_and_number
 from sparsetd.logs.schema import first_of, folded
 from sparsetd.logs.words import FLAGS
 
@@ -24,6 +24,7 @@ MOST_TOLD = 10  # joined spellings that a note lists
 DAY = 86_400.0
 MISSING = "missing"
 TICK = "tick"  # the kind of a column that holds one word, or nothing
+MOST_UNITS = 5  # of more "units" than these, at least some are words
 YEAR = re.compile(r"(?<![0-9])(19|20)[0-9]{2}(?![0-9])")
 NONE = -1.0  # the code of an unknown category
 Marks = dict[str, Array]  # columns of 0 and 1 that mark some rows
@@ -253,12 +254,15 @@ def _say_many(column: Column, texts: list[str], table: Table) -> None:
     if known and _may_be_dates(texts, 1):
         _say_dates(column, said, table)
         return
-    if len(texts) > len(column.codes) / 2 and known:
+    units = {unit_and_number(one)[0] for one in texts} - {""}
+    several = 1 < len(units) <= MOST_UNITS
+    if len(texts) > len(column.codes) / 2 and known and not several:
         table.done.append(f"{said}: it was left out.")
         return
-    naming = f"if it names the episode, say {option('--column', f'episode={column.name}')}; otherwise "
+    naming = "" if known else f"if it names the episode, say {option('--column', f'episode={column.name}')}; otherwise "
+    convert = f"write its numbers in one unit ({first_of(sorted(map(show, units)), MOST_UNITS)}), " if several else ""
     table.problems.append(
-        f"{said}: {'' if known else naming}leave it out with {option('--drop', column.name)}, or group it into at most "
+        f"{said}: {naming}{convert}leave it out with {option('--drop', column.name)}, or group it into at most "
         f"{MOST_CATEGORIES} categories."
     )
 
