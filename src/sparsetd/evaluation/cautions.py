@@ -217,7 +217,7 @@ def cut_episodes(e: Evidence) -> Finding:
 def discounted_outcome(e: Evidence) -> Finding:
     """Outcomes that come late count less."""
     gamma, bounds = e.facts.gamma, e.log._bounds()
-    if gamma == 1 or not suspicions.only_outcomes(e.log):
+    if gamma == 1 or not suspicions.only_outcomes(e.log.reward, e.log.terminated, e.log.start):
         return None
     lost = e.log.reward[bounds[1:] - 1] * (1 - gamma ** (np.diff(bounds) - 1.0))
     much = abs(lost.mean()) > MATTERS * e.own.standard_error

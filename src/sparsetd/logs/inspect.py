@@ -79,8 +79,8 @@ def inspect(source: Any, *, max_rows: int = MAX_ROWS, **columns: Any) -> Inspect
     --------
     >>> from sparsetd.logs import inspect
     >>> log = {"obs_x": [1.0, 2.0, 2.5], "reward": [0.0, 0.0, 1.0], "terminated": [False, False, True]}
-    >>> inspect(log).understood[-1]
-    'Only the last row of an episode has a reward, and every episode terminates: ask with --gamma 1.'
+    >>> inspect(log).understood[-1].partition(", or")[0]
+    'Only the last row of an episode has a reward, and every episode ended there: ask with --gamma 1'
     """
     label = str(source) if isinstance(source, (str, Path)) else f"a {type(source).__name__}"
     try:
@@ -94,15 +94,12 @@ def inspect(source: Any, *, max_rows: int = MAX_ROWS, **columns: Any) -> Inspect
         looked = replace(t, observation=s, next_observation=after)
     with np.errstate(over="ignore", invalid="ignore"):  # the mean of huge numbers overflows
         understood = tuple(_understood(reading))
-    found = [*suspected(looked).values()]
-    for check in (skipped_steps, listed_features):
-        if (facts := check(reading)) is not None:
-            found.append(sentence(check.__name__, facts))
+    found = {**suspected(looked), **suspected(reading, (skipped_steps, listed_features))}
     return Inspection(
         label,
         understood=understood,
         missing=_missing(reading.schema, t),
-        suspicious=tuple(found),
+        suspicious=tuple(found.values()),
         n_rows=len(t),
         n_episodes=t.n_episodes,
         columns={role: value for role, value in asdict(reading.schema).items() if value},
@@ -122,12 +119,10 @@ def _understood(reading: Reading) -> Iterator[str]:
     if told := ", ".join(name if name == repr(role) else f"{name} as {role}" for role, name in columns.items()):
         yield f"Other columns: {told}."
     yield f"Rewards from {schema.reward!r}: {t.reward.min():.4g} to {t.reward.max():.4g}, mean {t.reward.mean():.4g}."
-    yield (
-        f"{int(t.terminated.sum()):,} rows terminated (their episode ended for good), {int(t.truncated.sum()):,} "
-        "truncated (it was cut off there)."
-    )
-    if only_outcomes(t):
-        yield "Only the last row of an episode has a reward, and every episode terminates: ask with --gamma 1."
+    ended, cut = int(t.terminated.sum()), int(t.truncated.sum())
+    yield f"{ended:,} rows terminated (their episode ended for good), {cut:,} truncated (it was cut off there)."
+    if only_outcomes(t.reward, t.terminated, t.start):
+        yield sentence("only_outcomes", {})
     if t.action is not None and t.action.ndim > 1:
         yield f"Actions of {t.action.shape[1]} numbers."
     elif t.action is not None:
@@ -136,10 +131,8 @@ def _understood(reading: Reading) -> Iterator[str]:
         yield f"{len(taken)} different actions, {taken[0]} to {taken[-1]}{names}."
     if t.ratio is not None or (t.behavior_prob is not None and t.target_prob is not None):
         ratio = t.importance_ratio()
-        yield (
-            f"Importance ratios (how much likelier the target policy takes the logged action than the policy that took "
-            f"it) from {ratio.min():.3g} to {ratio.max():.3g}, mean {ratio.mean():.3g}."
-        )
+        span = f"from {ratio.min():.3g} to {ratio.max():.3g}, mean {ratio.mean():.3g}"
+        yield f"Importance ratios (how much likelier the target policy takes the logged action) {span}."
     if schema.terminated in ("done", "dones"):
         yield f"{schema.terminated!r} is taken as terminated; if it includes time limits, log those as truncated."
     yield from dict.fromkeys(reading.said)  # parts of one log may say the same

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -24,6 +24,7 @@ from sparsetd.logs.raw import MOST_CATEGORIES, Column, Table, number, raw_table
 from sparsetd.logs.raw_columns import option
 from sparsetd.logs.reading import read
 from sparsetd.logs.schema import ALIASES, folded, meant_by, nearest
+from sparsetd.logs.suspicions import only_outcomes, sentence
 from sparsetd.logs.transitions import Transitions
 from sparsetd.logs.words import ROLE_NAMES
 
@@ -178,47 +179,37 @@ def prepare(
     Transitions(3 rows, 2 episodes, 3 observed columns, 2 terminated, 0 truncated)
     """
     _refuse_unknown(missing, keep)
-    known = _known_from(like)
-    given: dict[str, Any] = {"ends": ends, "bandit": bandit, "drop": drop, "na": na, "text": text, "dates": dates}
-    given["fill"] = fill
-    asked = {name: value or known.get(name) for name, value in given.items()}
+    given = {"missing": missing, "ends": ends, "bandit": bandit, "drop": drop, "na": na, "text": text, "dates": dates}
+    asked = _known_from(like) | {name: value for name, value in {**given, "fill": fill}.items() if value}
     table = raw_table(source, encoding)
-    table.keep = keep
-    _choose(table, asked, known)
-    _give_hints(table, asked, known)
+    table.asked, table.keep = asked, keep
+    _choose(table)
+    _give_hints(table)
     _leave_out_rows(table, skip)
-    named = _give_roles(table, roles, known)
-    if asked["bandit"]:
+    named = _give_roles(table, roles)
+    if "bandit" in asked:
         _share_ids(table)
-    if not known:
+    if not table.is_later:
         _leave_out_index(table)
-    clock = _put_in_order(table, named, bool(asked["bandit"]), known)
-    joined = _join_discharges(table) if known.get("joined", not known) else False
-    table.missing = missing or known.get("missing") or ("carry" if {"episode", "time"} <= {*table.roles} else "mark")
-    columns, names = _columns_with_roles(table, known.get("action_names") or ())
+    clock = _put_in_order(table, named)
+    joined = _join_discharges(table) if asked.get("joined", not table.is_later) else False
+    table.missing = asked.get("missing") or ("carry" if {"episode", "time"} <= {*table.roles} else "mark")
+    columns, names = _columns_with_roles(table)
     unnamed = [role for role in ("reward", "episode", "action") if role not in {**roles, **table.roles}]
-    unnamed = [role for role in unnamed if not known and not (bandit and role == "episode")]
+    unnamed = [role for role in unnamed if not table.is_later and not (bandit and role == "episode")]
     likely = _likely(table, unnamed) if unnamed else {}
     table.has_outcome |= bool(likely.get("reward"))
     absent = {role for role, name in named.items() if name is not None and role not in table.roles}
-    columns |= _ends(table, columns, asked, absent, bool(known))
+    columns |= _ends(table, columns, absent)
     if "action" in columns and "behavior_prob" not in columns and "same" not in keep:
         _refuse_propensity(table, columns["action"])
-    counted = known.get("counted") if known else _counted(table, columns)
+    counted = asked.get("counted") if table.is_later else _counted(table, columns)
     seen, learnt = _observed(table, counted)
     _say_unnamed(table, likely)
     if table.problems:
         raise MessyLog(table.problems)
-    kept = {name: value for name, value in asked.items() if value} | {"missing": table.missing, "columns": learnt}
-    kept |= {
-        "roles": table.roles,
-        "worth": table.worth,
-        "time": clock,
-        "counted": counted,
-        "joined": joined,
-        "shared": table.shared,
-        "action_names": names,
-    }
+    kept = asked | {"missing": table.missing, "columns": learnt, "roles": table.roles, "worth": table.worth}
+    kept |= {"time": clock, "counted": counted, "joined": joined, "shared": table.shared, "action_names": names}
     return Prepared(columns | seen, names, tuple(table.done), json.loads(json.dumps(kept)))
 
 
@@ -233,10 +224,8 @@ def _refuse_unknown(missing: Any, keep: Sequence[str]) -> None:
 
 def _known_from(like: Any) -> dict[str, Any]:
     """The record of what `prepare` learnt from an earlier table, from its result or from the file that it wrote."""
-    if like is None or isinstance(like, Mapping):
-        return dict(like or {})
-    if isinstance(like, Prepared):
-        return dict(like.learnt)
+    if like is None or isinstance(like, Prepared):
+        return {} if like is None else dict(like.learnt)
     if not isinstance(like, (str, Path)):
         raise TypeError("`like` must be what `prepare` returned, or the path of a log that it wrote.")
     learnt = notes_of(files_of(like)[0]).get("learnt")
@@ -245,26 +234,27 @@ def _known_from(like: Any) -> dict[str, Any]:
     return learnt
 
 
-def _choose(table: Table, asked: Mapping[str, Any], known: Mapping[str, Any]) -> None:
+def _choose(table: Table) -> None:
     """Turn words for missing values into gaps, fill gaps with what they stand for, and drop columns.
 
     With `like`, exactly the columns that the earlier table had are left.
     """
-    gone = set(map(folded, asked["na"] or ()))
+    asked = table.asked
+    gone = set(map(folded, asked.get("na", ())))
     for name, column in table.columns.items() if gone else ():
         cells = [None if isinstance(one, str) and folded(one) in gone else one for one in column.cells]
         table.columns[name] = replace(column, cells=cells)
-    _fill(table, asked["fill"] or {})
-    left_out = {*(asked["drop"] or ())}
-    if known:
-        earlier = {*known["columns"], *known["roles"].values()}
+    _fill(table, asked.get("fill", {}))
+    left_out = {*asked.get("drop", ())}
+    if table.is_later:
+        earlier = {*asked["columns"], *asked["roles"].values()}
         new = [name for name in table.columns if name not in earlier and name not in left_out]
-        absent = [name for name in known["columns"] if name not in table.columns]
+        absent = [name for name in asked["columns"] if name not in table.columns]
         table.problems += [f"`{name}` is missing, which the earlier table had: add it." for name in absent]
         table.done += [f"`{name}` was left out: the earlier log does not have it." for name in new]
         left_out.update(new)
         # A table of new patients may have empty columns for what is not known yet.
-        empty = [name for name in known["roles"].values() if name in table.columns and table.columns[name].gaps.all()]
+        empty = [name for name in asked["roles"].values() if name in table.columns and table.columns[name].gaps.all()]
         table.done += [f"`{name}` is empty and was left out." for name in empty]
         left_out.update(empty)
     table.columns = {name: column for name, column in table.columns.items() if name not in left_out}
@@ -294,11 +284,8 @@ def _leave_out_rows(table: Table, skip: Sequence[str | int]) -> None:
         return
     rows = signs.no_decisions(table)
     if rows.any():
-        first = int(np.argmax(rows))
-        cells = [
-            str(one) for column in table.columns.values() if (one := column.cells[column.codes[first]]) is not None
-        ]
-        some = ", ".join(map(repr, cells[:3]))
+        row = [column.cells[column.codes[int(np.argmax(rows))]] for column in table.columns.values()]
+        some = ", ".join([repr(str(one)) for one in row if one is not None][:3])
         table.leave_out(rows, f": units, totals or titles ({some}), no decisions (if they are, --keep rows)")
 
 
@@ -310,7 +297,7 @@ def _leave_out_index(table: Table) -> None:
             del table.columns[column.name]
 
 
-def _give_roles(table: Table, given: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+def _give_roles(table: Table, given: Mapping[str, Any]) -> dict[str, Any]:
     """Find the column of every role, and the worth of every word of an outcome; return what the caller or `like` named.
 
     A role that nobody named is given to a column with a usual name, except with `like`.
@@ -318,14 +305,11 @@ def _give_roles(table: Table, given: Mapping[str, Any], known: Mapping[str, Any]
     names = list(table.columns)
     given = {"time" if role == "step" else role: name for role, name in given.items()}
     unknown = [role for role in given if role not in ROLES]
-    table.problems += [
-        f"`{role}` is not a role of a column: the roles are {', '.join(ROLES)}; whatever has none is observed, "
-        "unless it is dropped."
-        for role in unknown
-    ]
-    wanted = {role: name for role, name in known.get("roles", {}).items() if name in names}
+    known = f"the roles are {', '.join(ROLES)}; whatever has none is observed, unless it is dropped"
+    table.problems += [f"`{role}` is not a role of a column: {known}." for role in unknown]
+    wanted = {role: name for role, name in table.asked.get("roles", {}).items() if name in names}
     wanted |= {role: name for role, name in given.items() if role in ROLES}
-    worth = known.get("worth", {})
+    worth = table.asked.get("worth", {})
     by_role = all(isinstance(one, Mapping) for one in worth.values())  # 0.3 wrote the words of the reward only
     table.worth = dict(worth) if by_role else {"reward": worth}
     for role in ("reward", "terminated", "truncated"):
@@ -343,7 +327,7 @@ def _give_roles(table: Table, given: Mapping[str, Any], known: Mapping[str, Any]
         # A column called "a" or "r" in a raw table is more likely a measurement than the action or the reward.
         usual = [*(alias for alias in aliases if len(alias) > 1), *ROLE_NAMES.get(role, ())]
         free = [lower[alias] for alias in usual if alias in lower and lower[alias] not in roles.values()]
-        if free and role not in wanted and not known:
+        if free and role not in wanted and not table.is_later:
             roles[role] = free[0]
     if "episode" not in {*roles, *wanted}:
         table.done.append("No column names the episode: a new one begins after each row that ended one.")
@@ -379,16 +363,17 @@ def _asked_as(role: str, words: str) -> tuple[str, str]:
     return ("--reward", words) if role == "reward" else ("--column", f"{role}={words}")
 
 
-def _give_hints(table: Table, asked: Mapping[str, Any], known: Mapping[str, Any]) -> None:
+def _give_hints(table: Table) -> None:
     """Tell every column how it is written, as far as the options or an earlier table say it."""
-    dates = {} if asked["dates"] is None else {"day_first": asked["dates"] == "day-first"}
-    earlier = {known.get("roles", {}).get("time"): known.get("time", {}), **known.get("columns", {})}
+    asked = table.asked
+    dates = {"day_first": asked["dates"] == "day-first"} if "dates" in asked else {}
+    earlier = {asked.get("roles", {}).get("time"): asked.get("time", {}), **asked.get("columns", {})}
     for name, column in table.columns.items():
-        kind = {"kind": "text"} if name in (asked["text"] or ()) else {}
+        kind = {"kind": "text"} if name in asked.get("text", ()) else {}
         table.columns[name] = replace(column, known={**column.known, **dates, **kind, **earlier.get(name, {})})
 
 
-def _put_in_order(table: Table, named: Container[str], bandit: bool, known: Mapping[str, Any]) -> dict[str, Any]:
+def _put_in_order(table: Table, named: Collection[str]) -> dict[str, Any]:
     """Put the rows of an episode together, in the order of time, without copies; return how times are written."""
     if "episode" in table.roles:
         _fill_down(table, table.columns[table.roles["episode"]])
@@ -398,9 +383,9 @@ def _put_in_order(table: Table, named: Container[str], bandit: bool, known: Mapp
         ids = _ids(column)
         place = {name: code for code, name in reversed([*enumerate(ids)])}  # 7 and "7" are one episode
         table.group = column.spread([place[name] for name in ids])
-    if "time" not in named and bandit:
+    if "time" not in named and "bandit" in table.asked:
         table.roles.pop("time", None)
-    elif "time" not in named and "time" not in table.roles and "episode" in table.roles and not known:
+    elif "time" not in {*named, *table.roles} and "episode" in table.roles and not table.is_later:
         dates = [column for column in table.free if column.reading.kind == "time" and not column.reading.bad]
         dated = [column.name for column in dates if signs.changes(column, table.group)]
         dated = dated or [column.name for column in table.free if signs.counts_visits(column, table.group)][:1]
@@ -424,7 +409,7 @@ def _put_in_order(table: Table, named: Container[str], bandit: bool, known: Mapp
         in_words = "correct it, or keep the rows as they stand with --column time=none"
         remedy = in_words if np.isnan(times).all() else "correct it"
         table.problem(f"`{name}`, the time, is neither a number nor a date", np.isnan(times), remedy)
-    if reading.kind == "time" and not (times % raw_columns.DAY).any() and not known:
+    if reading.kind == "time" and not (times % raw_columns.DAY).any() and not table.is_later:
         clocks = [other.name for other in table.free if signs.seconds_of_day(other) is not None]
         table.roles |= {"clock": clocks[0]} if len(clocks) == 1 and "clock" not in named else {}
     both = f"`{name}` orders"
@@ -452,9 +437,7 @@ def _clock(column: Column, table: Table) -> Array:
     """The seconds of the day that stand in a column; a gap is the beginning of the day."""
     found = signs.seconds_of_day(column)
     if found is None:
-        table.problems.append(
-            f"`{column.name}`, the clock, must hold times such as 14:30: correct it, or name another."
-        )
+        table.problems.append(f"`{column.name}`, the clock, must hold times such as 14:30: correct it.")
     return np.zeros(len(column.codes)) if found is None else np.nan_to_num(found)
 
 
@@ -528,14 +511,14 @@ def _discharges(table: Table, action: str) -> Array:
     return ends & ~(ends[1:] & paid[1:] & paid[:-1]).any()
 
 
-def _columns_with_roles(table: Table, actions: Sequence[str]) -> tuple[dict[str, Array], tuple[str, ...] | None]:
+def _columns_with_roles(table: Table) -> tuple[dict[str, Array], tuple[str, ...] | None]:
     """The columns that have a role, and the names of the actions."""
     columns: dict[str, Array] = {}
     names = None
     for role, name in table.roles.items():
         column = table.columns[name]
         if role == "action":
-            columns[role], names = raw_columns.codes(column, table, actions)
+            columns[role], names = raw_columns.codes(column, table)
         elif role in ("time", "clock"):
             columns["step"] = np.arange(len(table.group)) - table.begin
         elif role in ("terminated", "truncated"):
@@ -627,28 +610,25 @@ def _worth(table: Table, column: Column) -> Array:
     return values
 
 
-def _ends(
-    table: Table, columns: Mapping[str, Array], asked: Mapping[str, Any], absent: set[str], later: bool
-) -> dict[str, Array]:
-    """Mark the ends of episodes if no column does; a `later` table without a reward needs none.
+def _ends(table: Table, columns: Mapping[str, Array], absent: set[str]) -> dict[str, Array]:
+    """Mark the ends of episodes if no column does; a later table without a reward needs none.
 
     If a column that may mark them was named but is `absent`, that is a problem already.
     """
-    made, ends = {}, asked["ends"]
-    if asked["bandit"]:
+    made, ends = dict[str, Array](), table.asked.get("ends")
+    needless = bool({"terminated", "truncated"} & {*columns}) or (table.is_later and "reward" not in columns)
+    if "bandit" in table.asked:
         table.done.append("Every row is a separate decision: all are marked as ended.")
         made = {"terminated": np.ones(len(table.group), dtype=bool)}
-    elif {"terminated", "truncated"} & {*columns} or (later and "reward" not in columns):
-        made = {}
-    elif ends is None and table.has_outcome:
+    elif not needless and ends is None and table.has_outcome:
         outcome = [table.columns[name] for role, name in table.roles.items() if role == "reward"]
         several = [column for column in outcome if _n_words(column) > 2 and _may_have_worth(column)]
         some = "".join(f", or {_worth_of_words(column, {}, 'terminated')} if some did" for column in several)
         how = f"each ended for good with its last row (if not, say --ends cut{some})"
         table.done.append(f"Episodes have an outcome: {how}.")
         made = {"terminated": table.last}
-    elif absent & {"episode", "time", "reward", "terminated", "truncated"}:
-        made = {}
+    elif needless or absent & {"episode", "time", "reward", "terminated", "truncated"}:
+        pass
     elif ends is None or "episode" not in columns:
         telling = [column for column in table.free if signs.tells_ends(column, table) and _may_have_worth(column)]
         in_words = "".join(f", or in words {_worth_of_words(column, {}, 'terminated')}" for column in telling)
@@ -661,14 +641,11 @@ def _ends(
         how, role = ("ended for good", "terminated") if ends == "last-row" else ("was cut off", "truncated")
         table.done.append(f"Every episode {how} with its last row.")
         made = {role: table.last}
-    reward, ended = columns.get("reward"), {**columns, **made}.get("terminated")
-    if reward is None or ended is None or "episode" not in columns or table.last.all():
-        return made
-    if reward.any() and not reward[~table.last].any() and ended[table.last].all():
-        table.done.append(
-            "Only the last row of an episode has a reward, and every episode ended there: ask with --gamma 1, or later "
-            "outcomes count less."
-        )
+    found = {**columns, **made}
+    start = np.append(True, table.last[:-1])
+    ended = {"episode", "reward", "terminated"} <= {*found}
+    if ended and only_outcomes(found["reward"], found["terminated"], start):
+        table.done.append(sentence("only_outcomes", {}))
     return made
 
 
@@ -785,9 +762,8 @@ def _likely(table: Table, unnamed: Sequence[str]) -> dict[str, list[Column]]:
             likely["reward"].append(column)
         elif signs.changes(column, group):
             likely["action"].append(column)
-    likely["action"].sort(
-        key=lambda column: -signs.changes(column, group)
-    )  # a ward changes less often than a treatment
+    # A ward changes less often than a treatment.
+    likely["action"].sort(key=lambda column: -signs.changes(column, group))
     return {role: likely[role] for role in unnamed}
 
 

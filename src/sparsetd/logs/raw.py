@@ -30,9 +30,8 @@ SHEET_ERROR = re.compile(r"#(n/?[a-z]|\S+[!?])")  # #N/A, #NV, #DIV/0!, #¡VALOR
 MOST_CATEGORIES = 30  # a column of more texts than this would become too many columns, most of them nearly empty
 MOST_WORDS = 40  # distinct cells in which yes and no are looked for
 
-PLAIN_WIDTH = {
-    wide: wide - 0xFEE0 for wide in range(0xFF01, 0xFF5F)
-}  # "１２．５", as Japanese and Chinese forms have it
+# "１２．５", as Japanese and Chinese forms have it.
+PLAIN_WIDTH = {wide: wide - 0xFEE0 for wide in range(0xFF01, 0xFF5F)}
 PLAIN = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 LIMIT = re.compile(r"([<>≤≥])=?\s*(.+)")
 BLANKS = re.compile(r"(?<=[0-9])[ '’\u00a0\u202f](?=[0-9]{3}(?![0-9]))")  # between groups of thousands
@@ -113,8 +112,8 @@ class Table:
     """A raw table on its way to a log: its columns, their roles, and sentences on what was done and what is wrong.
 
     `numbers` are the numbers of the source's rows as people count them, and `rows` are the places in it of the rows
-    that are left. `group` is the episode of every row, `worth` what each word of an outcome is worth, `keep` what must
-    not be changed, and `missing` how gaps are filled.
+    that are left. `asked` are the options, and what an earlier table taught. `group` is the episode of every row,
+    `worth` what each word of an outcome is worth, `keep` what must not be changed, and `missing` how gaps are filled.
     """
 
     columns: dict[str, Column]
@@ -126,10 +125,16 @@ class Table:
     roles: dict[str, str] = field(default_factory=dict)
     worth: dict[str, Mapping[str, float]] = field(default_factory=dict)
     group: Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    asked: Mapping[str, Any] = field(default_factory=dict)
     keep: Sequence[str] = ()
     missing: str = "mark"
     shared: str = ""  # the column of an id that several episodes share, such as the patient of several stays
     has_outcome: bool = False  # whether the reward belongs to the whole episode and stands at its end
+
+    @property
+    def is_later(self) -> bool:
+        """Whether an earlier table says how this one is read."""
+        return "columns" in self.asked
 
     @property
     def free(self) -> list[Column]:

@@ -87,11 +87,9 @@ def _say_unit(column: Column, reading: Reading, table: Table) -> None:
     unit, values, with_unit = reading.how["unit"], column.spread(reading.values), column.spread(reading.how["has_unit"])
     plain = np.isfinite(values) & ~with_unit & (values != 0)
     if plain.any() and unit == "%":
-        table.problems.append(
-            f"`{column.name}` has the unit '%', but not {table.where(plain)}, such as {example(column, plain)}, which "
-            "may be shares: write all of its numbers with %, or all without, or leave it out with "
-            f"{option('--drop', column.name)}."
-        )
+        others = f"but not {table.where(plain)}, such as {example(column, plain)}, which may be shares"
+        remedy = f"write all of its numbers with %, or none, or leave it out with {option('--drop', column.name)}"
+        table.problems.append(f"`{column.name}` has the unit '%', {others}: {remedy}.")
     some = f" (in {counted(with_unit.sum())} of {np.isfinite(values).sum():,})" if plain.any() else ""
     table.done.append(f"`{column.name}` is written with the unit {unit!r}{some}, which was taken off its numbers.")
 
@@ -105,9 +103,8 @@ def observed(column: Column, table: Table) -> tuple[dict[str, Array], dict[str, 
         empty = [one is None or FLAGS.get(folded(written(one))) == 0 for one in column.cells]
         word = next((show(one) for one in column.cells if one is not None), "a word")
         unknown = option("--fill", f"{column.name}=unknown")
-        table.done.append(
-            f"`{column.name}` says {word} or nothing: taken as 1 and 0 (if an empty cell means unknown, {unknown})."
-        )
+        meant = f"taken as 1 and 0 (if an empty cell means unknown, {unknown})"
+        table.done.append(f"`{column.name}` says {word} or nothing: {meant}.")
         return {column.name: 1.0 - column.spread(empty)}, {"kind": TICK}
     reading = as_read(column, table)
     made, marks, learnt = _categories(column, table) if reading.kind == "text" else _measured(column, reading, table)
@@ -140,11 +137,10 @@ def _measured(column: Column, reading: Reading, table: Table) -> tuple[dict[str,
     for side, word in ((-1, "below"), (1, "above")):
         rows = column.spread(reading.how.get("limit", np.zeros(len(column.cells)))) == side
         if rows.any():
-            marks[f"{column.name}: {word} limit"] = rows.astype(float)
-            table.done.append(
-                f"`{column.name}` is a limit such as {example(column, rows)} {table.where(rows)}: taken as the limit "
-                f"itself, and marked in `{column.name}: {word} limit`."
-            )
+            mark = f"{column.name}: {word} limit"
+            marks[mark] = rows.astype(float)
+            limit = f"`{column.name}` is a limit such as {example(column, rows)} {table.where(rows)}"
+            table.done.append(f"{limit}: taken as the limit itself, and marked in `{mark}`.")
     return {column.name: values}, marks, learnt
 
 
@@ -166,9 +162,8 @@ def _filled(column: Column, values: Array, fill: float, fill_in_words: str, tabl
     how = [f"the last value of the episode ({counted(carried)})"] if carried else []
     how += [f"{fill_in_words} ({counted(unknown.sum())})"] if unknown.any() else []
     if gaps.any() and table.missing == "refuse":
-        table.problem(
-            f"`{name}` is missing", gaps, "fill the values in, or allow it with --missing mark, median or carry"
-        )
+        remedy = "fill the values in, or allow it with --missing mark, median or carry"
+        table.problem(f"`{name}` is missing", gaps, remedy)
     elif gaps.any():
         words = f"filled with {' and '.join(how)}{f', and marked in `{mark}`' if marked else ''}"
         table.done.append(f"`{name}` is missing {table.where(gaps)}: {words}.")
@@ -261,14 +256,13 @@ def _say_many(column: Column, texts: list[str], table: Table) -> None:
         return
     naming = "" if known else f"if it names the episode, say {option('--column', f'episode={column.name}')}; otherwise "
     convert = f"write its numbers in one unit ({first_of(sorted(map(show, units)), MOST_UNITS)}), " if several else ""
-    table.problems.append(
-        f"{said}: {naming}{convert}leave it out with {option('--drop', column.name)}, or group it into at most "
-        f"{MOST_CATEGORIES} categories."
-    )
+    remedy = f"leave it out with {option('--drop', column.name)}, or group it into at most {MOST_CATEGORIES} categories"
+    table.problems.append(f"{said}: {naming}{convert}{remedy}.")
 
 
-def codes(column: Column, table: Table, known: Sequence[str] = ()) -> tuple[Array, tuple[str, ...]]:
-    """Actions as 0, 1, … and their names, in alphabetical (or numerical) order; those already `known` come first."""
+def codes(column: Column, table: Table) -> tuple[Array, tuple[str, ...]]:
+    """Actions as 0, 1, … and their names: those of an earlier table first, then the others in their natural order."""
+    known = table.asked.get("action_names") or ()
     if column.gaps.any():
         remedy = f"fill it in, or say what a gap means with {option('--fill', f'{column.name}=…')}"
         table.problem(f"`{column.name}`, the action, is missing", column.gaps, remedy)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sparsetd.logs.checks import Array
+from sparsetd.logs.checks import Array, Mask
 from sparsetd.logs.schema import folded
 from sparsetd.logs.transitions import Transitions
 from sparsetd.logs.words import ROLE_NAMES
@@ -271,10 +271,10 @@ def repeated_outcomes(t: Transitions) -> Facts:
     return {} if outcomes and t.n_episodes >= 5 and not np.diff(t.reward)[~t.start[1:]].any() else None
 
 
-def only_outcomes(t: Transitions) -> bool:
+def only_outcomes(reward: Array, terminated: Mask, start: Mask) -> bool:
     """Whether only last rows have a reward and every episode terminates: a discount would make late outcomes small."""
-    last = np.append(t.start[1:], True)
-    return not last.all() and bool(t.terminated[last].all() and t.reward.any() and not t.reward[~last].any())
+    last = np.append(start[1:], True)
+    return not last.all() and bool(terminated[last].all() and reward.any() and not reward[~last].any())
 
 
 def ids_that_repeat(t: Transitions) -> Facts:
@@ -307,7 +307,7 @@ OUTCOMES: tuple[Check, ...] = (constant_reward, time_goes_back, two_spellings, r
 CHECKS = (*EPISODES, *CHAINS, *REWARDS, *RATIOS, *NUMBERS, *OUTCOMES)
 
 
-def suspected(t: Transitions, checks: Iterable[Check] = CHECKS) -> dict[str, str]:
+def suspected(t: Any, checks: Iterable[Callable[[Any], Facts]] = CHECKS) -> dict[str, str]:
     """The sentences of the checks that find something in a log, by the names of the checks."""
     with np.errstate(over="ignore", invalid="ignore"):  # the mean of huge numbers overflows, which no check minds
         found = {check.__name__: check(t) for check in checks}
