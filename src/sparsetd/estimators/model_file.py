@@ -51,10 +51,8 @@ class NoState:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise ValueError(
-            "This model comes from a file, which holds no solver state: fit it anew, save a streaming method with "
-            "learning=True, or keep a checkpoint."
-        )
+        remedy = "fit it anew, save a streaming method with learning=True, or keep a checkpoint"
+        raise ValueError(f"This model comes from a file, which holds no solver state: {remedy}.")
 
 
 def save(
@@ -103,9 +101,7 @@ def save(
     unknown = encoder.records - {*known_classes().values(), *STATES}
     if unknown:
         names = ", ".join(sorted(cls.__name__ for cls in unknown))
-        raise TypeError(
-            f"The model holds {names}, which could not be read again: a file holds sparsetd's classes only."
-        )
+        raise TypeError(f"The model holds {names}, which could not be read again: save classes of sparsetd only.")
     container.write(path, KIND, meta, encoder.arrays)
 
 
@@ -275,11 +271,8 @@ def export_onnx(model: Any, path: str | os.PathLike[str], *, kept_only: bool = F
     # Old enough for every runtime in use; nothing here is newer than Gemm 13.
     file = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8, producer_name="sparsetd")
     names = getattr(model, "feature_names_in_", None)
-    known = {
-        "features": [] if names is None else [names[j] for j in kept],
-        "columns": kept.tolist() if kept_only else [],
-    }
-    helper.set_model_props(file, {key: json.dumps(value) for key, value in known.items()})
+    features, columns = [] if names is None else [names[j] for j in kept], kept.tolist() if kept_only else []
+    helper.set_model_props(file, {"features": json.dumps(features), "columns": json.dumps(columns)})
     onnx.checker.check_model(file)
     replace_file(path, file.SerializeToString(deterministic=True))
 

@@ -58,6 +58,17 @@ def nth(row: int) -> str:
     return f"{place - first} of {file}"
 
 
+@contextmanager
+def explained(what: str, remedy: str, errors: Any = Exception) -> Iterator[None]:
+    """Turn errors of other libraries (of all kinds, or of those given) into one sentence: what, why, and a remedy."""
+    try:
+        yield
+    except MemoryError:
+        raise
+    except errors as error:
+        raise ValueError(f"{what} ({reason(error)}): {remedy}.") from None
+
+
 def refuse(name: str, bad: Mask, values: Array, rule: str, remedy: str) -> None:
     """Raise on the first row where `bad` holds: "`reward` must be finite, but row 3 holds nan: remove it."."""
     if bad.any():
@@ -100,10 +111,8 @@ def _holds_lists(array: Array) -> bool:
 
 def _as_lists(name: str, values: Iterable[Any]) -> Any:
     """A column of lists in Arrow."""
-    try:
+    with explained(f"`{name}` must hold a list of numbers in every row", "correct the others"):
         return pa.array(list(values), from_pandas=True)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"`{name}` must hold a list of numbers in every row ({reason(error)}).") from None
 
 
 def _from_objects(name: str, array: Array) -> Array:
@@ -117,13 +126,10 @@ def _from_objects(name: str, array: Array) -> Array:
             if isinstance(entry, (str, bytes)):
                 raise TypeError
             real = isinstance(entry, (complex, np.complexfloating)) and entry.imag == 0
-            if not is_missing(entry):
-                found[i] = float(entry.real if real else entry)
+            found[i] = np.nan if is_missing(entry) else float(entry.real if real else entry)
         except (TypeError, ValueError, OverflowError):
-            raise TypeError(
-                f"`{name}` must hold numbers, but row {nth(i // width)} holds {show(entry)}: encode it as numbers, or "
-                "let `prepare` do it."
-            ) from None
+            but = f"but row {nth(i // width)} holds {show(entry)}"
+            raise TypeError(f"`{name}` must hold numbers, {but}: write numbers, or use `prepare`.") from None
     return found.reshape(array.shape)
 
 
@@ -227,10 +233,8 @@ def _times(values: Array) -> Array | None:
 def length(name: str, values: Any, n: int) -> None:
     found = n_rows(name, values)
     if found != n:
-        raise ValueError(
-            f"`{name}` must have {n} rows like the other columns, but it has {found} "
-            f"(row {nth(min(found, n))} has no partner): pass columns of equal length."
-        )
+        but = f"but it has {found} (row {nth(min(found, n))} has no partner)"
+        raise ValueError(f"`{name}` must have {n} rows like the other columns, {but}: give all the same length.")
 
 
 def flags(name: str, values: Any | None, n: int) -> Mask:
@@ -297,19 +301,15 @@ def refuse_rows_after_the_end(over: Mask, number: Array, order: Array | None = N
     if late.any():
         i = int(np.argmax(late))
         row, after = (i, i + 1) if order is None else order[i : i + 2]
-        raise ValueError(
-            f"`terminated` or `truncated` holds in row {nth(row)}, but row {nth(after)} continues the same episode: "
-            "mark only the last row of an episode, or start a new episode after it."
-        )
+        rows = f"holds in row {nth(row)}, but row {nth(after)} continues the same episode"
+        raise ValueError(f"`terminated` or `truncated` {rows}: mark only the last row of an episode.")
 
 
 def filled_in(s: Array, successor: Array) -> Array:
     """s', with s in its place where a terminated row has no successor; whole numbers if s has whole numbers."""
     if successor.shape[1] != s.shape[1]:
-        raise ValueError(
-            f"`next_observation` has {successor.shape[1]} columns in row 0 but `observation` has {s.shape[1]}: "
-            "give both the same columns."
-        )
+        widths = f"{successor.shape[1]} columns in row 0 but `observation` has {s.shape[1]}"
+        raise ValueError(f"`next_observation` has {widths}: give both the same columns.")
     if sp.issparse(successor):
         return successor
     if not all_moderate(successor):
@@ -356,17 +356,13 @@ def array_of(name: str, column: Any) -> Array:
         return _from_arrow(name, column)
     if hasattr(column, "toarray"):
         raise ValueError(f"`{name}` is a sparse matrix: pass an array, or make a log with `Transitions.from_arrays`.")
-    try:
+    with explained(f"`{name}` cannot be read as an array", "make it numbers"):  # by pandas or NumPy
         values = _unmasked(column.to_numpy() if hasattr(column, "to_numpy") else column)
         try:
             array = np.asarray(values)
         except ValueError:
             return objects(values)
         return objects(values) if array.dtype.kind in "UST" and array.ndim == 1 else array
-    except MemoryError:
-        raise
-    except Exception as error:  # pandas and NumPy, each with its own types that are no numbers
-        raise ValueError(f"`{name}` cannot be read as an array ({reason(error)}): make it numbers.") from None
 
 
 def _unmasked(values: Any) -> Any:
@@ -384,7 +380,8 @@ def _from_arrow(name: str, column: Any) -> Array:
     column = column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
     if is_list(column.type):
         return _matrix(name, column)
-    try:
+    # Some types have no counterpart in NumPy, and some values none in Python.
+    with explained(f"`{name}` has the Arrow type {kind_of(column)!r}, which cannot be read", "make it numbers"):
         if pa.types.is_dictionary(column.type):
             whole = column.unify_dictionaries().combine_chunks()
             values = looked_up(whole.dictionary.to_numpy(zero_copy_only=False), whole)
@@ -392,12 +389,6 @@ def _from_arrow(name: str, column: Any) -> Array:
             values = column.cast(pa.string()).cast(pa.float64()).to_numpy()
         else:
             values = np.asarray(column.to_numpy())
-    except MemoryError:
-        raise
-    except Exception as error:  # types without a NumPy counterpart, and values that Python's types cannot hold
-        raise ValueError(
-            f"`{name}` has the Arrow type {kind_of(column)!r}, which cannot be read ({reason(error)}): make it numbers."
-        ) from None
     if values.ctypes.data % values.itemsize:  # a damaged file may put numbers where a processor cannot load them
         values = values.copy()
     return np.asarray(values, dtype=object) if values.dtype.kind in "US" else values
@@ -427,15 +418,11 @@ def _matrix(name: str, column: Any) -> Array:
     odd = lengths != lengths[0]
     if odd.any():
         i = int(np.argmax(odd))
-        raise ValueError(
-            f"`{name}` must have lists of equal length, but row {nth(present[i])} has {lengths[i]} and "
-            f"row {nth(present[0])} has {lengths[0]}: give every row the same length, or name sparse rows with "
-            "`indices=` (`--column indices=…` on the command line)."
-        )
+        differ = f"row {nth(present[i])} has {lengths[i]} and row {nth(present[0])} has {lengths[0]}"
+        remedy = "give every row the same length, or name sparse rows with `indices=` (--column indices=…)"
+        raise ValueError(f"`{name}` must have lists of equal length, but {differ}: {remedy}.")
     if len(column) * int(lengths[0]) * NUMBER > MOST:
-        raise ValueError(
-            f"`{name}` has lists of {lengths[0]} entries from row {nth(0)} on, more than fit: make them shorter."
-        )
+        raise ValueError(f"`{name}` has lists of {lengths[0]} entries from row {nth(0)} on: make them shorter.")
     entries = _from_arrow(name, pc.list_flatten(column)).reshape(len(present), -1)
     if len(present) == len(column):
         return entries
@@ -461,9 +448,8 @@ def lists_of(name: str, column: Any, kinds: str) -> tuple[Array, Array]:
     if column.null_count or entries.null_count:
         rows = enumerate(column.to_pylist())
         row = next((i for i, entry in rows if entry is None or None in entry), 0)
-        raise ValueError(
-            f"`{name}` has missing entries (first in row {nth(row)}): a row without features is an empty list."
-        )
+        missing = f"missing entries (first in row {nth(row)})"
+        raise ValueError(f"`{name}` has {missing}: a row without features is an empty list.")
     if hasattr(column.type, "list_size"):
         return column.type.list_size * np.arange(len(column) + 1), np.asarray(entries)
     offsets = np.asarray(column.offsets)
@@ -536,9 +522,8 @@ def _checked_texts(name: str, column: Any, n: int, gaps: bool = False) -> Any:
     long = np.asarray(pc.binary_length(column.dictionary)) > LONGEST_ID
     if long.any():
         row = int(np.argmax(long[np.asarray(codes.fill_null(0))]))
-        raise ValueError(
-            f"`{name}` must have ids of at most {LONGEST_ID:,} bytes, but that in row {nth(row)} is longer: shorten it."
-        )
+        rule = f"ids of at most {LONGEST_ID:,} bytes"
+        raise ValueError(f"`{name}` must have {rule}, but that in row {nth(row)} is longer: shorten it.")
     return pa.DictionaryArray.from_arrays(codes, column.dictionary.cast(pa.string()))
 
 

@@ -27,7 +27,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparsetd.logs import checks, files
-from sparsetd.logs.checks import MOST, Array, counted_from, csr_of, ids_of, lists_of, nth, reason, show
+from sparsetd.logs.checks import MOST, Array, counted_from, csr_of, explained, ids_of, lists_of, nth, show
 from sparsetd.logs.environments import open_minari
 from sparsetd.logs.files import Opened, Raw
 from sparsetd.logs.schema import SIZES, WIDEST, Schema, check_names, infer_schema, joined_actions
@@ -84,10 +84,8 @@ class Log:
             raise
         paths = [path for path, _ in self.parts]
         # A file is called by its name in errors, or by its path where two have the same name.
-        distinct_names = len({path.name for path in paths if path is not None}) == len(paths)
-        self.names = [
-            str(path.name if path and distinct_names else path or f"part {i}") for i, path in enumerate(paths)
-        ]
+        apart = len({path.name for path in paths if path is not None}) == len(paths)
+        self.names = [str(path.name if path and apart else path or f"part {i}") for i, path in enumerate(paths)]
         notes = [self._first.notes, *(files.notes_of(path) if path else {} for path in paths[1:])]
         named = {path: some.get("action_names") for path, some in zip(paths, notes, strict=True)}
         self.action_names, self._codes = joined_actions(named, wanted)
@@ -201,10 +199,8 @@ def _sparse(prefix: str, raw: Raw, schema: Schema, n: int) -> dict[str, Any]:
         bad = int(np.argmax(outside))
         row = int(np.searchsorted(offsets, bad, side="right")) - 1
         remedy = "" if places[bad] < 0 else ", or give `n_features` or `buckets` (`--n-features`, `--buckets`)"
-        raise ValueError(
-            f"`{indices}` has the index {places[bad]:,} in row {nth(row)}, outside 0 … {most - 1:,}: hash the features "
-            f"to that range{remedy}."
-        )
+        said = f"`{indices}` has the index {places[bad]:,} in row {nth(row)}, outside 0 … {most - 1:,}"
+        raise ValueError(f"{said}: hash the features to that range{remedy}.")
     places = places % schema.buckets if schema.buckets is not None else places
     lists = {f"{prefix}indices": list_column(offsets, places.astype(np.int32))}
     if values is not None:
@@ -249,16 +245,12 @@ def _open_other(source: Any) -> Opened:
         }
         return _mapping({name: source.index.get_level_values(k) for name, k in named.items()} | columns)
     if hasattr(source, "__arrow_c_stream__"):
-        try:
+        unknown = f"The {type(source).__name__} is not readable as Arrow"
+        with explained(unknown, "change the types of its columns to usual numbers and texts", pa.ArrowException):
             reader = pa.RecordBatchReader.from_stream(source)
-        except pa.ArrowException as error:  # a type that Arrow does not know
-            said = f"The {type(source).__name__} is not readable as Arrow ({reason(error)})"
-            raise ValueError(f"{said}: change the types of its columns to usual numbers and texts.") from None
         return files.open_stream("The stream", reader.schema.names, reader)
-    raise TypeError(
-        f"A {type(source).__name__} is not a source of transitions: pass a path, a frame, a mapping of arrays, what "
-        "speaks Arrow or a Minari dataset, or make a log of arrays with `Transitions.from_arrays`."
-    )
+    sources = "a path, a frame, a mapping of arrays, what speaks Arrow, or a Minari dataset"
+    raise TypeError(f"A {type(source).__name__} is not a source of transitions: pass {sources}.")
 
 
 def _mapping(columns: Mapping[str, Any]) -> Opened:
@@ -274,10 +266,8 @@ def _refuse_another_width(table: pa.Table, first: pa.Table, schema: Schema) -> N
     for name in table.column_names:
         width, before = (getattr(t.schema.field(name).type, "list_size", 1) for t in (table, first))
         if width != before:
-            raise ValueError(
-                f"`{source_name(schema, name)}` has {width} numbers from row {nth(0)} on, but {before} before: "
-                "give every row the same length."
-            )
+            widths = f"{width} numbers from row {nth(0)} on, but {before} before"
+            raise ValueError(f"`{source_name(schema, name)}` has {widths}: give every row the same length.")
 
 
 def source_name(schema: Schema, column: str) -> str | None:
@@ -373,9 +363,7 @@ def _open_file(path: Path, max_bytes: int) -> Opened:
     if suffix == ".npz":
         return _mapping(files.read_npz(path, max_bytes))
     if suffix in (".db", ".sqlite", ".sqlite3"):
-        raise ValueError(
-            f"{path.name} holds tables: name one, sqlite:{path}?table=NAME, or give a query (`sql=`, --sql)."
-        )
+        raise ValueError(f"{path.name} holds tables: name one, sqlite:{path}?table=NAME, or ask with `sql=` (--sql).")
     if suffix not in FILES:
         known = ", ".join([*FILES, ".npz"])
         raise ValueError(f"{path.name} has the ending {suffix!r}, which no reader knows: use one of {known}.")
@@ -413,12 +401,9 @@ def open_sqlite(source: str) -> Opened:
 @contextmanager
 def _connected(path: Path) -> Iterator[Any]:
     """A connection that can only read. Errors of SQLite become one sentence."""
-    try:
-        with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as connection:
-            # Read-only mode alone would still allow ATTACH of another file.
-            connection.set_authorizer(
-                lambda action, *_: sqlite3.SQLITE_OK if action in READING else sqlite3.SQLITE_DENY
-            )
-            yield connection
-    except (sqlite3.Error, sqlite3.Warning, UnicodeDecodeError) as error:
-        raise ValueError(f"{path.name} gives no answer ({reason(error)}): check the table or the query.") from None
+    errors, address = (sqlite3.Error, sqlite3.Warning, UnicodeDecodeError), f"file:{quote(str(path))}?mode=ro"
+    said = explained(f"{path.name} gives no answer", "check the table or the query", errors)
+    with said, closing(sqlite3.connect(address, uri=True)) as connection:
+        # Read-only mode alone would still allow ATTACH of another file.
+        connection.set_authorizer(lambda asked, *_: sqlite3.SQLITE_OK if asked in READING else sqlite3.SQLITE_DENY)
+        yield connection

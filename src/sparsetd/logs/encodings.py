@@ -53,10 +53,8 @@ def encoding_of(data: bytes, given: str | None = None, *, complete: bool = True)
             odd[name] = min(sum(_odd(text, set(letters)) for text in texts) for letters in languages)
     name = min(odd, key=odd.__getitem__)
     if len(words) >= LEAST_WORDS and odd[name] > MOST_ODD * len(words):
-        raise ValueError(
-            "The encoding of the file could not be found out: name it to `sparsetd prepare` with --encoding NAME, such "
-            "as gb18030, big5, shift_jis or euc_kr."
-        )
+        named = "name it to `sparsetd prepare` with --encoding NAME, such as gb18030, big5, shift_jis or euc_kr"
+        raise ValueError(f"The encoding of the file could not be found out: {named}.")
     return name, name
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.logs.checks import Array, ids_of, numbers, objects, reason
+from sparsetd.logs.checks import Array, explained, ids_of, numbers, objects
 from sparsetd.logs.files import Opened, Raw, portions
 from sparsetd.logs.policy import Policy, action_probabilities, chosen
 from sparsetd.logs.transitions import Transitions, concatenate
@@ -176,10 +176,8 @@ def _episodes(dataset: Any) -> Iterator[dict[str, Array]]:
     """Yield the columns of every episode that has a step; an episode with other columns than the first is refused."""
     first: dict[str, Any] = {}
     for number, episode in enumerate(_as_minari_has_them(dataset)):
-        try:
+        with explained(f"Episode {number} of the Minari dataset cannot be read", "correct it"):
             columns = _columns(episode)
-        except Exception as error:  # a dataset may hold anything in place of an array
-            raise ValueError(f"Episode {number} of the Minari dataset cannot be read ({reason(error)}).") from None
         forms = {name: _form(name, column) for name, column in columns.items()}
         if columns:
             first = first or forms
@@ -195,10 +193,9 @@ def _form(name: str, column: Array) -> Any:
 
 
 def _as_minari_has_them(dataset: Any) -> Iterator[Any]:
-    try:
+    # A damaged file fails in h5py, Arrow and Minari, each in its own ways.
+    with explained("The Minari dataset cannot be read", "download it again"):
         yield from dataset.iterate_episodes()
-    except Exception as error:  # a damaged file fails in h5py, Arrow and Minari, each in its own ways
-        raise ValueError(f"The Minari dataset cannot be read ({reason(error)}): download it again.") from None
 
 
 def _load(identifier: str) -> Any:
@@ -206,11 +203,8 @@ def _load(identifier: str) -> Any:
         import minari
     except ImportError:
         raise ImportError('Reading Minari datasets needs minari: pip install "minari[hdf5]".') from None
-    try:
+    with explained(f"There is no local Minari dataset {identifier!r} that can be read", "download it first"):
         return minari.load_dataset(identifier, download=False)
-    except Exception as error:  # it is absent, or its metadata is damaged
-        what = f"There is no local Minari dataset {identifier!r}"
-        raise ValueError(f"{what} that can be read ({reason(error)}): download it first.") from None
 
 
 def _columns(episode: Any) -> dict[str, Array]:

@@ -127,9 +127,7 @@ def rows_of(path: Path, metadata: Any, most_rows: int) -> int:
         widest = max(widest, size // max(group.num_rows, 1))
     page = max((page for _, page in claims), default=0)
     if page > HARMLESS_PAGE and page > SHRUNK * in_file:
-        raise ValueError(
-            f"{path.name} would unpack to {page / 2**30:.1f} GiB in one page: it is damaged, write it again."
-        )
+        raise ValueError(f"{path.name} would unpack to {page / 2**30:.1f} GiB in one page: it is damaged, rewrite it.")
     return max(1, min(rows_at_once(most_rows, metadata.num_columns), checks.MOST // widest))
 
 
@@ -333,17 +331,13 @@ def read_npz(path: Path, max_bytes: int = checks.MOST) -> dict[str, Array]:
         if isinstance(error, ValueError) and str(error).startswith(path.name):
             raise
         why = "it holds Python objects" if "pickle" in str(error).lower() else reason(error)
-        raise ValueError(
-            f"{path.name} is not a readable .npz archive ({why}): save plain arrays with np.savez."
-        ) from None
+        raise ValueError(f"{path.name} is not a readable .npz archive ({why}): use np.savez.") from None
 
 
 def _refuse_bomb(path: Path, archive: zipfile.ZipFile, max_bytes: int) -> None:
     members = archive.infolist()
     if len(members) > MAX_COLUMNS:
-        raise ValueError(
-            f"{path.name} holds {len(members):,} arrays, more than {MAX_COLUMNS:,}: use one matrix instead."
-        )
+        raise ValueError(f"{path.name} holds {len(members):,} arrays, more than {MAX_COLUMNS:,}: use one matrix.")
     total = 0
     for member in members:
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others unpack without a limit
@@ -355,9 +349,8 @@ def _refuse_bomb(path: Path, archive: zipfile.ZipFile, max_bytes: int) -> None:
         shape, _, dtype = read(file)
         size = math.prod((*shape, dtype.itemsize))
         if size > member.file_size or not dtype.itemsize:
-            raise ValueError(
-                f"{path.name} is damaged: {show(member.filename)} claims more data than it holds; save it again."
-            )
+            claims = f"{show(member.filename)} claims more data than it holds"
+            raise ValueError(f"{path.name} is damaged: {claims}; save it again.")
         total += member.file_size
     if total > max_bytes:
         raise ValueError(

@@ -144,19 +144,15 @@ def taught(policy: Any, log: Transitions) -> Array:
 def _teachers_of(policy: Any) -> Any:
     """The fingerprints that a policy keeps, or else those of the model whose values it follows."""
     values = getattr(policy, "values", None)
-    for owner in (policy, values, getattr(values, "__self__", None)):
-        for name in ("learnt_from", "learnt_from_"):
-            if getattr(owner, name, None) is not None:
-                return getattr(owner, name)
-    return ()
+    owners = (policy, values, getattr(values, "__self__", None))
+    kept = (getattr(owner, name, None) for owner in owners for name in ("learnt_from", "learnt_from_"))
+    return next((known for known in kept if known is not None), ())
 
 
 def refuse_own(policy: Any, log: Transitions) -> None:
     """Refuse to judge a policy on the episodes that taught it."""
     own = taught(policy, log)
     if own.any():
-        raise ValueError(
-            f"The policy was learnt from {own.sum()} of these {len(own)} episodes, so its value here would be too "
-            "high: learn it from `log.part(1, 2)` and judge it on `log.part(2, 2)` (on the command line: --part 1/2 "
-            "and --part 2/2), or let `improve` do both."
-        )
+        learnt = f"The policy was learnt from {own.sum()} of these {len(own)} episodes"
+        remedy = "learn it from `log.part(1, 2)` and judge it on `log.part(2, 2)` (--part 1/2 and 2/2), or `improve`"
+        raise ValueError(f"{learnt}, so its value here would be too high: {remedy}.")

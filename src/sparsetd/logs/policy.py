@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sparsetd.logs.checks import Array, reason, refuse, rowwise, show
+from sparsetd.logs.checks import Array, explained, refuse, rowwise, show
 from sparsetd.logs.schema import in_order
 
 Policy = Callable[[Array], Any]
@@ -83,10 +83,9 @@ def action_probabilities(
     """
     table, rest = shares(policy, observation, name, names, action_names, n_actions)
     if rest.any():
-        raise ValueError(
-            f"The rule {show(str(policy))} leaves row {int(np.argmax(rest > 0))} as was done, which is not known here: "
-            "end it with 'else ACTION', or pass it to `evaluate` or `compare`, which estimate what was done."
-        )
+        leaves = f"The rule {show(str(policy))} leaves row {int(np.argmax(rest > 0))} as was done"
+        remedy = "end it with 'else ACTION', or pass it to `evaluate` or `compare`, which estimate what was done"
+        raise ValueError(f"{leaves}, which is not known here: {remedy}.")
     return table
 
 
@@ -114,16 +113,12 @@ def shares(
         known = names if names is None or wanted is None else list(wanted)
         answer = policy(named(rows, known)) if callable(policy) else policy
         answer = _spelt_out(answer, action_names, n_actions, name)
-        try:
+        said = f"`{name}` must return numbers, but its answer is not an array of them"
+        with explained(said, "return one row of action probabilities per observation", (TypeError, ValueError)):
             table = np.asarray(answer, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            said = f"`{name}` must return numbers, but its answer is not an array of them ({reason(error)})"
-            raise ValueError(f"{said}: return one row of action probabilities per observation.") from None
     if table.ndim != 2 or len(table) != n:
-        raise ValueError(
-            f"`{name}` must map {n} observations to shape ({n}, n_actions), but it returned shape {table.shape}: "
-            "return one row of action probabilities per observation."
-        )
+        shapes = f"map {n} observations to shape ({n}, n_actions), but it returned shape {table.shape}"
+        raise ValueError(f"`{name}` must {shapes}: return one row of action probabilities per observation.")
     refuse(name, rowwise(~np.isfinite(table)), table, "finite", "return numbers between 0 and 1")
     refuse(name, rowwise(table < 0), table, "non-negative", "return numbers between 0 and 1")
     sums = table.sum(axis=1)

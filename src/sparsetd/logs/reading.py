@@ -105,10 +105,8 @@ def read_with_notes(source: Any, *, max_bytes: int = MAX_BYTES, max_rows: int | 
         start = whole_episodes(table, order)
     known = with_successors(table, start, log.schema)
     if not known.any():
-        raise ValueError(
-            f"`{log.schema.observed}` has no row with a known successor: add next_obs_* columns, or mark the "
-            "last row of an episode as terminated."
-        )
+        remedy = "add next_obs_* columns, or mark the last row of an episode as terminated"
+        raise ValueError(f"`{log.schema.observed}` has no row with a known successor: {remedy}.")
     step = array(table, "step")
     transitions = replace(build(table, start, known, log.schema), action_names=log.action_names)
     step = None if step is None else step[known]
@@ -179,10 +177,8 @@ def _continued(held: pa.Table, table: pa.Table, schema: Schema) -> pa.Table:
     """
     rows = joined([held, table])
     if len(schema.action) == 1 and rows.schema.field("action 0").type != held.schema.field("action 0").type:
-        raise ValueError(
-            f"`{schema.action[0]}` holds whole numbers up to row {nth(len(held) - 1)} and others after it: write every "
-            "row alike, or read the file whole."
-        )
+        others = f"whole numbers up to row {nth(len(held) - 1)} and others after it"
+        raise ValueError(f"`{schema.action[0]}` holds {others}: write every row alike, or read the file whole.")
     return rows
 
 
@@ -261,10 +257,8 @@ def _with_texts(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 def _with_plain_texts(table: pa.Table) -> pa.Table:
     """Turn ids into plain texts, because a few rows would keep the dictionary of all."""
-    for j, field in enumerate(table.schema):
-        if field.type == TEXTS:
-            table = table.set_column(j, field.name, table.column(j).cast(pa.string()))
-    return table
+    plain = [field.with_type(pa.string()) if field.type == TEXTS else field for field in table.schema]
+    return table.cast(pa.schema(plain))
 
 
 def common(schemas: Sequence[pa.Schema]) -> pa.Schema:
@@ -364,10 +358,8 @@ def from_columns(columns: dict[str, Any], start: Any, names: Sequence[str] | Non
         checks.refuse("start", unmarked, first, "true where `episode` changes", "mark the first row of every episode")
     complete = with_successors(table, first, schema)
     if not complete.all():
-        raise ValueError(
-            f"`next_observation` is unknown in row {int(np.argmin(complete))}, the last of its episode but not "
-            "terminated: pass next_observation, mark the row as terminated, or drop it."
-        )
+        where = f"in row {int(np.argmin(complete))}, the last of its episode but not terminated"
+        raise ValueError(f"`next_observation` is unknown {where}: pass it, mark the row as terminated, or drop it.")
     made = build(table, first, complete, schema)
     number = np.cumsum(own)
     return replace(made, episode=number - number[0], names=checks.names_of(names, made.observation.shape[1]))
@@ -412,10 +404,9 @@ def by_number(table: pa.Table, number: Array, schema: Schema) -> tuple[pa.Table,
         row = int(order[1:][np.argmax(same)])
         ids = array(table.slice(row, 1), "episode")
         where = "" if ids is None else f" of episode {checks.show(ids[0])}"
-        raise ValueError(
-            f"`{schema.step}` must differ within an episode, but row {nth(row)} repeats step {step[row]}{where}: "
-            "remove the duplicate, correct its step, or add a column `episode`."
-        )
+        repeats = f"row {nth(row)} repeats step {step[row]}{where}"
+        remedy = "remove the duplicate, correct its step, or add a column `episode`"
+        raise ValueError(f"`{schema.step}` must differ within an episode, but {repeats}: {remedy}.")
     moved = bool((np.diff(order) != 1).any())
     return (table.take(pa.array(order)), order) if moved else (table, None)
 

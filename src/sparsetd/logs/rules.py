@@ -184,10 +184,8 @@ def _range(text: str) -> tuple[float, ...]:
         values = [float(one) for one in inside.split(",")]
         if np.isfinite(values).all() and values == sorted(set(values)):
             return tuple(values)
-    raise ValueError(
-        f"The range {show(text)} cannot be read: write {{1..4}}, {{1..4 by 0.5}} or {{1, 2, 4}}, numbers that rise, at "
-        f"most {MOST_POLICIES} of them."
-    )
+    forms = "write {1..4}, {1..4 by 0.5} or {1, 2, 4}, numbers that rise"
+    raise ValueError(f"The range {show(text)} cannot be read: {forms}, at most {MOST_POLICIES} of them.")
 
 
 def _round_step(width: float) -> float:
@@ -244,10 +242,8 @@ class _Parser:
         if last and self.token.kind != "end":
             self.fail("nothing may follow what 'else' says")
         if not closed and self.token.kind != "end" and self.token.word not in ELSE:
-            self.fail(
-                "after a clause comes ';', 'else' or the end (numbers are written 2.5, not 2,5, and a name with blanks "
-                'or signs stands in double quotes: "heart rate" > 90)'
-            )
+            written = 'write 2.5, not 2,5, and a name with blanks in double quotes: "heart rate" > 90'
+            self.fail(f"after a clause comes ';', 'else' or the end ({written})")
         return Clause(choices, condition)
 
     def several(self, parse: Callable[[], T]) -> tuple[T, ...]:
@@ -405,10 +401,8 @@ class _Columns:
             first = next(iter(known))
             raise ValueError(f"`{name}` is text: ask for one of its values, as in `{name}` = '{first}'.")
         if self.unnamed:
-            raise ValueError(
-                f"A rule names a column {show(name)}, but the columns of this log have no names, only the numbers "
-                f"{self.names[0]} to {self.names[-1]}: give the policy as a column of probabilities (target_prob)."
-            )
+            but = f"the columns of this log have no names, only the numbers {self.names[0]} to {self.names[-1]}"
+            raise ValueError(f"A rule names a column {show(name)}, but {but}: give a column target_prob instead.")
         plain = all(re.fullmatch(r"\w+", one) for one in self.names)
         hint = "" if plain else " (put a name with blanks or signs in double quotes)"
         raise ValueError(f"A rule names a column {show(name)} that is not observed{hint}{nearest(name, self.names)}")

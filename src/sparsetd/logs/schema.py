@@ -151,12 +151,7 @@ def infer_schema(columns: Iterable[str], **given: Any) -> Schema:
     if unknown:
         known = ["observation", *ALIASES, *SPARSE]
         raise TypeError(f"`{min(unknown)}` is not a role of a column{nearest(min(unknown), known)}")
-    roles: dict[str, Any] = _sparse(given, names)
-    if roles:
-        roles["observation"] = ()
-    else:
-        roles["observation"] = _observation(given.get("observation") or None, names)
-        roles["next_observation"] = _next_observation(given, roles["observation"], names)
+    roles = _sparse(given, names) or _dense(given, names)
     taken = _names_in(roles.values())
     free = [name for name in names if name not in taken]
     for role, aliases in ALIASES.items():
@@ -185,7 +180,14 @@ def _sparse(given: dict[str, Any], names: list[str]) -> dict[str, Any]:
         return {}
     if given.get("observation"):
         raise ValueError("`indices` and `observation` are two ways to give the observation: name one of them.")
-    return {role: _one(role, given.get(role, role if role in names else None), names) for role in SPARSE}
+    roles = {role: _one(role, given.get(role, role if role in names else None), names) for role in SPARSE}
+    return {"observation": (), **roles}
+
+
+def _dense(given: dict[str, Any], names: list[str]) -> dict[str, Any]:
+    """The roles of columns that are observed one by one."""
+    observation = _observation(given.get("observation") or None, names)
+    return {"observation": observation, "next_observation": _next_observation(given, observation, names)}
 
 
 def check_names(names: Sequence[str]) -> None:
@@ -238,11 +240,9 @@ def _observation(given: Any, names: list[str]) -> tuple[str, ...]:
     candidates += [tuple(name for name in names if f"next_{name}" in known and name not in claimed)]
     found = next(filter(None, candidates), None)
     if found is None:
-        raise ValueError(
-            f"`observation` is missing: name the columns obs_*, or say which they are {_by_role('observation')}"
-            f", lists of hashed features with `indices=`: there are {listed(names, 6)}. "
-            "`prepare` makes a log of a raw table."
-        )
+        named = f"name the columns obs_*, or say which they are {_by_role('observation')}"
+        sparse = f"lists of hashed features with `indices=`: there are {listed(names, 6)}"
+        raise ValueError(f"`observation` is missing: {named}, {sparse}. `prepare` makes a log of a raw table.")
     return found
 
 
@@ -323,10 +323,8 @@ def in_order(rows: Array, names: Sequence[str] | None, wanted: Sequence[str] | N
     place = {label(name): j for j, name in enumerate(names)} | {name: j for j, name in enumerate(names)}
     absent = [name for name in wanted if name not in place]
     if absent:
-        raise ValueError(
-            f"the model was fitted to a column {show(absent[0])} that the data does not have: its columns are "
-            f"{show(list(names))}; rename or add what is missing."
-        )
+        fitted = f"the model was fitted to a column {show(absent[0])} that the data does not have"
+        raise ValueError(f"{fitted}: its columns are {show(list(names))}; rename or add what is missing.")
     return rows[:, [place[name] for name in wanted]]
 
 
@@ -343,10 +341,8 @@ def joined_actions(
         return None, {}
     if len(known) < len(named):
         other = next(log for log, names in named.items() if names is None)
-        raise ValueError(
-            f"{next(iter(known))} names its actions and {other or 'another source'} does not, so that their codes may "
-            "differ: prepare all of them."
-        )
+        said = f"{next(iter(known))} names its actions and {other or 'another source'} does not"
+        raise ValueError(f"{said}, so that their codes may differ: prepare all of them.")
     distinct = set(known.values())
     union = {name for names in distinct for name in names}
     if wanted is not None or len(distinct) == 1:

@@ -48,10 +48,6 @@ __all__ = ["Shard", "part_of", "shard", "shards"]
 SHARD_BYTES = 64 * 2**20  # bytes of the sources for each shard: several of them fit in the memory of a worker
 MOST_SHARDS = 100_000
 DENSE = 2_048  # sparse rows with no more columns than this become dense, which is faster
-FEW = (
-    f"The log has sparse rows of more than {DENSE:,} columns, and this needs all pairs of them: fold them, for example "
-    "with `read(log, buckets=512)` (--buckets 512 on the command line)."
-)
 
 
 def shard(
@@ -261,8 +257,7 @@ def _write(path: Path, table: pa.Table, schema: Schema, kinds: pa.Schema, notes:
             columns.setdefault(name, table.column(kind.name).cast(plain))
     # Dictionaries pay for texts, which repeat; for numbers they cost time and save nothing. Nobody asks for statistics.
     texts = [name for name, column in columns.items() if pa.types.is_string(column.type)]
-    how = {"use_dictionary": texts or False, "compression": "lz4", "write_statistics": False}
-    write_parquet(path, columns, notes, **how)
+    write_parquet(path, columns, notes, use_dictionary=texts or False, compression="lz4", write_statistics=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -312,7 +307,8 @@ def dense(log: Transitions) -> Transitions:
     if not sp.issparse(log.observation):
         return log
     if log.observation.shape[1] > DENSE:
-        raise ValueError(FEW)
+        many = f"The log has sparse rows of more than {DENSE:,} columns, and this needs all pairs of them"
+        raise ValueError(f"{many}: fold them, for example with `read(log, buckets=512)` (--buckets 512).")
     rows: tuple[Any, Any] = (log.observation, log.next_observation)
     s, after = (some.toarray() for some in rows)
     return replace(log, observation=s, next_observation=after)

@@ -390,13 +390,6 @@ def _record(row: int, line: str, first: dict[str, Any] | None) -> dict[str, Any]
 
 def typed(values: list[Any], as_text: bool) -> Array:
     """Make an array of values without types: numbers if all are numbers; ids become text, unless they are missing."""
-    kinds = {type(value) for value in values}
     if as_text:
         return objects([id_text(v) if isinstance(v, (int, float)) and v == v else v for v in values])
-    if kinds <= {float, int, bool, type(None)} and kinds != {type(None)}:
-        floats = bool(kinds & {float, type(None)})
-        try:
-            return np.array([np.nan if v is None else v for v in values], dtype=np.float64 if floats else np.int64)
-        except OverflowError:
-            pass
-    return objects(values)
+    return np.asarray(values) if set(map(type, values)) <= {float, int, bool} else objects(values)

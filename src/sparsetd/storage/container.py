@@ -374,9 +374,8 @@ class Decoder:
     def _record(self, node: Any) -> Any:
         cls = self._class(node, is_record)
         if set(_names_of(cls)) != set(node["v"]):
-            raise CorruptFileError(
-                f"the fields of {cls.__name__} are not those of this version of sparsetd; make the file again with it."
-            )
+            other = "not those of this version of sparsetd; make the file again with it"
+            raise CorruptFileError(f"the fields of {cls.__name__} are {other}.")
         values = {name: self._decode(item) for name, item in node["v"].items()}
         if issubclass(cls, tuple):
             return cls(**values)
