@@ -54,7 +54,7 @@ def nth(row: int) -> str:
     place = offset + int(row)
     if len(begins) < 2:
         return str(place)
-    first, file = max(begin for begin in begins if begin[0] <= place)
+    first, file = [begin for begin in begins if begin[0] <= place][-1]
     return f"{place - first} of {file}"
 
 
@@ -318,11 +318,6 @@ def filled_in(s: Array, successor: Array) -> Array:
         whole = (successor == np.rint(successor)) & (np.abs(successor) < 2.0**63)
         return successor.astype(s.dtype) if whole.all() else successor
     return successor
-
-
-def next_rows(s: Array, last: Mask) -> Array:
-    """The row after each row; the `last` row of an episode has none and is repeated."""
-    return s[np.arange(len(last)) + ~last]
 
 
 def quotient(name: str, mu: Array | None, pi: Array | None) -> Array | None:

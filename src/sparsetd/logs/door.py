@@ -46,16 +46,10 @@ UNFINISHED = "unfinished"  # the folder in which `shard` keeps what it has not f
 READING = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
 
 FILES: dict[str, Callable[[Path], Opened]] = {
-    ".parquet": files.open_parquet,
-    ".pq": files.open_parquet,
-    ".arrow": files.open_ipc,
-    ".feather": files.open_ipc,
-    ".ipc": files.open_ipc,
-    ".csv": open_csv,
-    ".tsv": open_csv,
-    ".txt": open_csv,
-    ".jsonl": open_jsonl,
-    ".ndjson": open_jsonl,
+    **dict.fromkeys(files.PARQUET, files.open_parquet),
+    **dict.fromkeys((".arrow", ".feather", ".ipc"), files.open_ipc),
+    **dict.fromkeys((".csv", ".tsv", ".txt"), open_csv),
+    **dict.fromkeys((".jsonl", ".ndjson"), open_jsonl),
 }
 
 
@@ -238,12 +232,10 @@ def _open_other(source: Any) -> Opened:
         return files.open_stream("The stream", source.collect_schema().names(), parts)
     if hasattr(source, "iloc"):  # of pandas: a stream would convert the columns that nobody asked for
         check_names([str(name) for name in source.columns])
-        columns = {str(name): source[name] for name in source.columns}
+        columns, index = {str(name): source[name] for name in source.columns}, source.index
         # Named levels of the index are columns, too: `groupby` and `set_index` put episodes and steps there.
-        named = {
-            str(name): k for k, name in enumerate(source.index.names) if name is not None and str(name) not in columns
-        }
-        return _mapping({name: source.index.get_level_values(k) for name, k in named.items()} | columns)
+        levels = {str(name): index.get_level_values(k) for k, name in enumerate(index.names) if name is not None}
+        return _mapping(levels | columns)
     if hasattr(source, "__arrow_c_stream__"):
         unknown = f"The {type(source).__name__} is not readable as Arrow"
         with explained(unknown, "change the types of its columns to usual numbers and texts", pa.ArrowException):

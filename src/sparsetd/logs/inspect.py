@@ -122,7 +122,7 @@ def _understood(reading: Reading) -> Iterator[str]:
     ended, cut = int(t.terminated.sum()), int(t.truncated.sum())
     yield f"{ended:,} rows terminated (their episode ended for good), {cut:,} truncated (it was cut off there)."
     if only_outcomes(t.reward, t.terminated, t.start):
-        yield sentence("only_outcomes", {})
+        yield sentence("rewards_at_ends", {})
     if t.action is not None and t.action.ndim > 1:
         yield f"Actions of {t.action.shape[1]} numbers."
     elif t.action is not None:

@@ -396,9 +396,7 @@ def _put_in_order(table: Table, named: Collection[str]) -> dict[str, Any]:
         table.roles |= {"time": dated[0]} if len(dated) == 1 else {}
     if "time" not in table.roles:
         if "clock" in table.roles:
-            table.problems.append(
-                "`clock` is the time of the day, but no column is the date: name it with --column time=NAME."
-            )
+            table.problems.append("`clock` is the time of the day, but no column is the date: say --column time=NAME.")
         table.take(np.argsort(table.group, kind="stable"))
         return {}
     name = table.roles["time"]
@@ -645,7 +643,7 @@ def _ends(table: Table, columns: Mapping[str, Array], absent: set[str]) -> dict[
     start = np.append(True, table.last[:-1])
     ended = {"episode", "reward", "terminated"} <= {*found}
     if ended and only_outcomes(found["reward"], found["terminated"], start):
-        table.done.append(sentence("only_outcomes", {}))
+        table.done.append(sentence("rewards_at_ends", {}))
     return made
 
 

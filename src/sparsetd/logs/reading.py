@@ -321,19 +321,18 @@ def build(table: pa.Table, start: Array, complete: Array, schema: Schema) -> Tra
     truncated = array(table, "truncated")
     if after is None:
         last = np.append(start[1:], True)
-        after = checks.next_rows(s, last)
+        after = s[np.arange(len(last)) + ~last]  # the last row of an episode has no successor and is repeated
         truncated = truncated | (np.append(~complete[1:], False) & ~last)
     if not complete.all():
         s, after, start, truncated = (rows[complete] for rows in (s, after, start, truncated))
         table = table.filter(complete)
     s, after = checks.same_width(s, after) if sp.issparse(s) else (s, after)
     action = matrix(table, "action")
-    logged = {name: array(table, name) for name in ("behavior_prob", "target_prob", "ratio", "group")}
+    logged = {name: array(table, name) for name in ("terminated", "behavior_prob", "target_prob", "ratio", "group")}
     return Transitions(
         observation=s,
         reward=array(table, "reward").astype(np.float64, copy=False),
         next_observation=checks.filled_in(s, after),
-        terminated=array(table, "terminated"),
         truncated=truncated,
         start=start,
         episode=np.cumsum(start) - start[0],

@@ -43,12 +43,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "ratio": ("ratio", "importance_ratio", "importance_weight"),
     "group": (),
 }
-WHOLE = (
-    ("observation", "next_observation"),
-    ("observations", "next_observations"),
-    ("obs", "next_obs"),
-    ("state", "next_state"),
-)
+WHOLE = tuple((name, f"next_{name}") for name in ("observation", "observations", "obs", "state"))
 BEFORE_UNIT = re.compile(r"(?<=[0-9]) (?=[^\W\d])")
 PREFIXES = ("obs_", "observation_", "state_")
 SPARSE = ("indices", "values", "next_indices", "next_values")
@@ -250,7 +245,7 @@ def _next_observation(given: dict[str, Any], observation: tuple[str, ...], names
     if "next_observation" in given:
         found = _named("next_observation", given["next_observation"], names)
     else:
-        known, candidates = set(names), [dict(WHOLE).get(name, f"next_{name}") for name in observation]
+        known, candidates = set(names), [f"next_{name}" for name in observation]
         found = tuple(name for name in candidates if name in known)
         absent = [name for name in candidates if name not in known]
         if found and absent:

@@ -210,12 +210,9 @@ class Encoder:
                 self.code.add(type(value))
                 params = value.get_params(deep=False)
                 fitted = {key: v for key, v in vars(value).items() if key not in params and not key.startswith("_")}
-                return {
-                    TAG: "estimator",
-                    "class": type(value).__name__,
-                    "params": self._fields(params, f"{where}: parameter "),
-                    "fitted": self._fields(fitted, f"{where}: attribute "),
-                }
+                named = {"params": self._fields(params, f"{where}: parameter ")}
+                named |= {"fitted": self._fields(fitted, f"{where}: attribute ")}
+                return {TAG: "estimator", "class": type(value).__name__, **named}
             case tuple() if not is_record(type(value)):
                 return {TAG: "tuple", "v": self._each(value, where)}
         if is_record(type(value)):
