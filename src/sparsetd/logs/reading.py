@@ -195,16 +195,13 @@ def _starts_after(rows: pa.Table, known: Array, seen: set[int], schema: Schema) 
     if schema.episode is None:
         return start
     first = len(known) + np.flatnonzero(start[len(known) :])
-    begun = hashes(rows)[first].tolist()
-    if len(set(begun)) == len(begun) and seen.isdisjoint(begun):
-        seen.update(begun)
-        return start
-    again = np.array([episode in seen for episode in begun])
-    again |= ~np.isin(np.arange(len(begun)), np.unique(begun, return_index=True)[1])
-    row = int(first[np.argmax(again)])
-    own = checks.show(array(rows.slice(row, 1), "episode")[0])
-    together = f"`{schema.episode}` must keep the rows of an episode together, but row {nth(row)} returns to {own}"
-    raise ValueError(f"{together}: sort the rows by episode and step, or read the log whole.")
+    for row, episode in zip(first.tolist(), hashes(rows)[first].tolist(), strict=True):
+        if episode in seen:
+            own = checks.show(array(rows.slice(row, 1), "episode")[0])
+            together = f"must keep the rows of an episode together, but row {nth(row)} returns to {own}"
+            raise ValueError(f"`{schema.episode}` {together}: sort by episode and step, or read the log whole.")
+        seen.add(episode)
+    return start
 
 
 def _ready(table: pa.Table, start: Array, n: int, log: Log) -> Iterator[Transitions]:
