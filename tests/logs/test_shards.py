@@ -211,6 +211,14 @@ def test_a_bad_row_leaves_nothing_behind(change: dict[str, Any], sentence: str, 
     assert not (tmp_path / "out").exists()
 
 
+def test_an_error_names_the_file_of_the_row_and_not_an_empty_one_before_it(tmp_path: Path) -> None:
+    table = pa.table({"obs_x": [1.0, np.nan], "reward": [0.0, 1.0], "terminated": [True, True]})
+    pq.write_table(table.slice(0, 0), tmp_path / "z.parquet")
+    pq.write_table(table, tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match=r"row 1 of a\.parquet holds nan"):
+        shard([tmp_path / "z.parquet", tmp_path / "a.parquet"], tmp_path / "out")
+
+
 def test_ids_of_two_kinds_are_text(tmp_path: Path) -> None:
     for i, kind in enumerate(("plain", "text ids")):
         pq.write_table(pa.table(log(kind)), tmp_path / f"{i}.parquet")

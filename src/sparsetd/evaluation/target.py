@@ -35,7 +35,7 @@ from sparsetd.control import greedy
 from sparsetd.estimators import model_file
 from sparsetd.evaluation.behavior import BehaviorPolicy, estimate_behavior
 from sparsetd.features.featurize import successors
-from sparsetd.logs import Transitions
+from sparsetd.logs import Transitions, checks
 from sparsetd.logs.checks import reason, show
 from sparsetd.logs.door import files_of, manifest_of
 from sparsetd.logs.files import notes_of
@@ -249,11 +249,7 @@ def _of_rows(array: Array, n: int) -> Target:
             "`target` is an array of 0.0 and 1.0, which may be actions or probabilities: pass integers for actions, or "
             "probabilities of all actions (n, n_actions)."
         )
-    if array.shape != (n,) or not np.all((array >= 0) & (array <= 1)):
-        bad = ~((array >= 0) & (array <= 1)) if array.shape == (n,) else np.array([True])
-        row = int(np.argmax(bad))
-        raise ValueError(f"`target` must hold {n} probabilities between 0 and 1; row {row} is the first that fails.")
-    return taken(array)
+    return taken(checks.probabilities("target", array, n, density=False, positive=False))
 
 
 def taken(probability: Array, words: str = "the given probabilities") -> Target:
