@@ -707,3 +707,26 @@ def test_numbers_in_several_units_are_named() -> None:
     raw = {"lactate": lactate, "x": [*range(60)], "reward": [0, 1] * 30}
     with pytest.raises(MessyLog, match=r"`lactate` .*write its numbers in one unit \('mg/dl', 'mmol/l'\), leave"):
         prepare(raw | {"stay": [i // 3 for i in range(60)]}, episode="stay", ends="last-row")
+
+
+def test_decisions_without_a_known_outcome_can_be_left_out() -> None:
+    raw = {"x": [*range(8)], "drug": [*"ABABABAB"], "better": ["yes", "no", None, "no", "yes", "", "no", "yes"]}
+    with pytest.raises(MessyLog, match=r"is missing in 2 rows .*, or leave out these rows with --skip better if chance"):
+        prepare(raw, action="drug", reward="better", bandit=True)
+    made = prepare(raw, action="drug", reward="better", bandit=True, skip=["better"])
+    assert made.columns["obs_x"].tolist() == [0, 1, 3, 4, 6, 7]
+    said(made.notes, "Rows 2, 5 were left out, as asked.")
+    with pytest.raises(MessyLog, match="no row betr to skip"):
+        prepare(raw, action="drug", reward="better", bandit=True, skip=["betr"])
+
+
+def test_episodes_whose_outcome_nobody_knows_are_cut() -> None:
+    n, word = 60, ["alive", "dead", None]
+    raw: dict[str, list[object]] = {"patient": [i // 3 for i in range(n)], "x": [i % 7 for i in range(n)]}
+    raw["outcome"] = [word[i // 3 % 3] if i % 3 == 2 else None for i in range(n)]
+    cure = "say empty=0 and --column 'terminated=outcome: alive=1, dead=1'"
+    with pytest.raises(MessyLog, match=f"is missing at the end of an episode in 6 rows .*{cure}"):
+        prepare(raw, reward="outcome: alive=1, dead=0")
+    made = prepare(raw, reward="outcome: alive=1, dead=0, empty=0", terminated="outcome: alive=1, dead=1")
+    assert made.columns["terminated"].sum() == 14
+    assert made.columns["reward"].sum() == 7

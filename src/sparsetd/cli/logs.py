@@ -115,7 +115,7 @@ def write_log(log: logs.Transitions, path: Path) -> None:
     option("--keep WHAT", f"do not touch this: {', '.join(KEEP)}", list),
     option("--na WORD", "one more word for a missing value", list),
     option("--text NAME", "read this column as text", list),
-    option("--skip ROW", "leave out the row of this number", list),
+    option("--skip ROW", "leave out the row of this number, or all rows in which this column is empty", list),
     option(
         "--fill NAME=WORD",
         "what an empty cell of a column stands for (repeatable)",

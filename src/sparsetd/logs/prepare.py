@@ -142,7 +142,8 @@ def prepare(
     na, text : sequence of str
         More words that stand for a missing value; columns to be read as text.
     skip : sequence of str or int
-        Rows to leave out, by the numbers in messages: ``4``, or ``"4 of visits.csv"`` if there are several files.
+        Rows to leave out, by the numbers in messages: ``4``, or ``"4 of visits.csv"`` if there are several files. The
+        name of a column stands for all rows in which it is empty.
     fill : mapping
         What an empty cell of a column stands for: ``{"drug": "none"}``.
     dates : "day-first", "month-first" or None
@@ -277,8 +278,11 @@ def _leave_out_rows(table: Table, skip: Sequence[str | int]) -> None:
     asked = set(map(str, skip))
     if asked:
         numbers = [table.nth(place) for place in range(len(table.rows))]
-        table.problems += [f"There is no row {one} to skip." for one in sorted(asked - {*numbers})]
-        if (rows := np.isin(numbers, [*asked])).any():
+        rows = np.isin(numbers, [*asked])
+        table.problems += [f"There is no row {one} to skip." for one in sorted(asked - {*numbers, *table.columns})]
+        for name in asked & {*table.columns} - {*numbers}:
+            rows |= table.columns[name].gaps
+        if rows.any():
             table.leave_out(rows, ", as asked")
     if "rows" in table.keep or not len(table.rows):
         return
@@ -586,11 +590,21 @@ def _reward(table: Table, column: Column) -> Array:
         table.has_outcome, gaps = True, gaps & last
     if gaps.any():
         at = " at the end of an episode" if table.has_outcome else ""
-        remedy = "fill it in" + ("" if at else ", or, if it is an outcome, name the time with --column time=NAME")
-        if at and len(column.cells) <= MOST_WORTH:
-            remedy = f"say what an empty cell is worth with {_worth_of_words(column, {**worth, EMPTY: None})}"
-        table.problem(f"`{column.name}`, the reward, is missing{at}", gaps, remedy)
+        table.problem(f"`{column.name}`, the reward, is missing{at}", gaps, _cure_of_gaps(table, column, worth))
     return np.nan_to_num(values)
+
+
+def _cure_of_gaps(table: Table, column: Column, worth: Mapping[str, float]) -> str:
+    """What cures a missing reward: of an outcome in words, of a table of rewards, of decisions without episodes."""
+    if "episode" not in table.roles:
+        return f"fill it in, or leave out these rows with {option('--skip', column.name)} if chance alone made the gaps"
+    if not table.has_outcome:
+        return "fill it in, or, if it is an outcome, name the time with --column time=NAME"
+    if len(column.cells) > MOST_WORTH:
+        return "fill it in"
+    worth_of_gaps = _worth_of_words(column, {**worth, EMPTY: None})
+    known = _worth_of_words(column, dict.fromkeys(filter(None, _words(column)), 1.0), "terminated")
+    return f"say what an empty cell is worth with {worth_of_gaps}; if nobody knows the outcome, say empty=0 and {known}"
 
 
 def _worth(table: Table, column: Column) -> Array:
