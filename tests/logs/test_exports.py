@@ -711,7 +711,7 @@ def test_numbers_in_several_units_are_named() -> None:
 
 def test_decisions_without_a_known_outcome_can_be_left_out() -> None:
     raw = {"x": [*range(8)], "drug": [*"ABABABAB"], "better": ["yes", "no", None, "no", "yes", "", "no", "yes"]}
-    with pytest.raises(MessyLog, match=r"is missing in 2 rows .*, or leave out these rows with --skip better if chance"):
+    with pytest.raises(MessyLog, match=r"is missing in 2 rows .*, or leave out these rows with --skip better if"):
         prepare(raw, action="drug", reward="better", bandit=True)
     made = prepare(raw, action="drug", reward="better", bandit=True, skip=["better"])
     assert made.columns["obs_x"].tolist() == [0, 1, 3, 4, 6, 7]
