@@ -32,7 +32,7 @@ def probed(log):
     model, names = LinearValue.solve(sums), np.array([f"x{j}" for j in range(part.batch.n_features)])
     order = np.arange(len(names))
     extra = asked(part, extra_sums(model, order))
-    fit = Fit(0, model, sums, (), None, model.influence(part))
+    fit = Fit(0, model, sums.C[0], (), None, model.influence(part))
     (found,) = together(replace(part, ratios=part.batch.ratio[None]), misfit(fit, extra, names, order))
     return found, model, part
 
@@ -146,7 +146,7 @@ def test_the_statistics_are_those_of_the_formula_episode_by_episode():
         expected.append(each.sum() / np.sqrt((each**2).sum()))
 
     def statistics(columns):
-        return ExtraSums.of(part, model, lambda *_: (columns, columns), np.arange(0)).statistics(model, phi.T @ phi)
+        return ExtraSums.of(part, model, lambda *_: iter([columns]), np.arange(0)).statistics(model, phi.T @ phi)
 
     found = statistics(Z)
     np.testing.assert_allclose(found, expected, rtol=1e-7)

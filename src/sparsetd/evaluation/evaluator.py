@@ -265,7 +265,7 @@ def _policy(first: First, k: int, chosen: Choice | None) -> Walk[Judged]:
             "bring them to smaller units."
         )
     own = basis.widened(k, model.value, moved)
-    fit = Fit(k, model, folds, basis.views, basis.ridge(k), np.concatenate(found.influence))
+    fit = Fit(k, model, folds.total().C[0], basis.views, basis.ridge(k), np.concatenate(found.influence))
     missed = yield from misfit(fit, found.extra, names, heavy)
     return Judged(*about, own, facts, carried, missed, own)
 

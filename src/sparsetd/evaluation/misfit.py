@@ -26,7 +26,7 @@ The third test uses the logged behaviour: the same features, fitted to it, must 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
@@ -36,12 +36,11 @@ from scipy.linalg import lstsq
 from scipy.stats import t as student
 
 from sparsetd.evaluation.estimate import Estimate
-from sparsetd.evaluation.linear import LinearValue, influence, weighted_by_cluster
+from sparsetd.evaluation.linear import LinearValue, influence, policy_sums, weighted_by_cluster
 from sparsetd.evaluation.reading import Ask, Part, View, Walk
-from sparsetd.selection.moments import Moments
 from sparsetd.system import Array, recurrence
 
-Columns = Callable[..., Any]  # makes columns of s and of s' from (part, columns that matter, errors, which of them)
+Columns = Callable[..., Iterator[Array]]  # columns of s, then of s', from (part, columns that matter, errors)
 Errors = Callable[[], Array]  # the TD errors of the rows, for columns that need them
 
 TOP = 8  # features that enter products and memory
@@ -99,17 +98,17 @@ def extra_sums(model: LinearValue, order: Array) -> Ask:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A linear value of the k-th policy: its views of the log, its sums and ridge, and the influence of clusters."""
+    """A linear value of the k-th policy: Σφφᵀ, its views of the log, its ridge, and the influence of clusters."""
 
     k: int
     model: LinearValue
-    moments: Moments
+    C: Array
     views: tuple[View, ...]
     ridge: Array | None
     moved: Array
 
-    def ask(self, f: Callable[..., object], *args: object) -> Ask:
-        return Ask(f, args, views=self.views).under(self.k)
+    def ask(self, ask: Ask) -> Ask:
+        return ask._replace(views=self.views).under(self.k)
 
     def less(self, other: Fit, name: str) -> Estimate:
         """The change from another fit to this one."""
@@ -126,19 +125,18 @@ def misfit(fit: Fit, extra: ExtraSums, names: Array, order: Array) -> Walk[Misfi
         return Misfit()
     labels = [f"{names[top[a]]} × {names[top[b]]}" for a, b in zip(*np.triu_indices(len(top)), strict=True)]
     said, change, drift = _memory_names(names[top]), None, None
-    C = fit.moments.total().C[0]
-    past, shape = extra.on(slice(len(labels), -1)), extra.on(slice(len(labels))).p_values(fit.model, C)
+    past, shape = extra.on(slice(len(labels), -1)), extra.on(slice(len(labels))).p_values(fit)
     before = extra.on(slice(-1, None))
-    unlike, follow = before.p_values(fit.model, C), before.correction(fit.model)
+    unlike, follow = before.p_values(fit), before.correction(fit.model)
     added = _standing_out(shape, SURE)
     if len(added):
-        wider, past = yield from _with_columns(fit, extra, products, top, added)
-        fit, change, C = wider, wider.less(fit, "change"), wider.moments.ridged(wider.ridge, -1).C[0]
-    remembered = past.p_values(fit.model, C)
+        wider, past = yield from _with_columns(fit, products, top, added)
+        fit, change = wider, wider.less(fit, "change")
+    remembered = past.p_values(fit)
     # The memory comes in two halves (the last row, all rows before); in each the features stand before the reward.
     of_feature = np.arange(len(said)) % (len(said) // 2) < len(top)
     if len(others := _standing_out(remembered, CERTAIN)):
-        wider, _ = yield from _with_columns(fit, past, memory, top, others)
+        wider, _ = yield from _with_columns(fit, memory, top, others)
         drift = wider.less(fit, "drift")
     return Misfit(
         float(shape.min()),
@@ -153,14 +151,16 @@ def misfit(fit: Fit, extra: ExtraSums, names: Array, order: Array) -> Walk[Misfi
     )
 
 
-def _with_columns(fit: Fit, extra: ExtraSums, columns: Columns, top: Array, added: Array) -> Walk[tuple[Fit, Any]]:
+def _with_columns(fit: Fit, columns: Columns, top: Array, added: Array) -> Walk[tuple[Fit, Any]]:
     """Fit again with some of the products, or of the memory, added. With products, also return the sums of memory."""
-    moments, views = extra.beside(fit.moments, added), (*fit.views, (_widened, (columns, top, added, fit.model)))
     ridge = None if fit.ridge is None else np.append(np.zeros(len(added)), fit.ridge)
-    wider = replace(fit, model=LinearValue.solve(moments), moments=moments, views=views, ridge=ridge)
-    asked = {"moved": wider.ask(influence, wider.model)}
+    wider = replace(fit, views=(*fit.views, (_widened, (columns, top, added, fit.model))), ridge=ridge)
+    found = yield {"sums": wider.ask(policy_sums(policies=[None]))}
+    sums = found.sums.of_policy(0)
+    wider = replace(wider, model=LinearValue.solve(sums.ridged(ridge)), C=sums.C[0])
+    asked = {"moved": wider.ask(Ask(influence, (wider.model,)))}
     if columns is products:
-        asked["past"] = wider.ask(ExtraSums.of, wider.model, memory, top)
+        asked["past"] = wider.ask(Ask(ExtraSums.of, (wider.model, memory, top)))
     found = yield asked
     return replace(wider, moved=np.concatenate(found.moved)), getattr(found, "past", None)
 
@@ -176,14 +176,14 @@ def _memory_names(names: Array) -> list[str]:
     return [f"{name} one step before" for name in every] + [f"{name} in the steps before" for name in every]
 
 
-def products(part: Part, top: Array, _: Errors, some: Array | slice = slice(None)) -> tuple[Array, Array]:
+def products(part: Part, top: Array, _: Errors) -> Iterator[Array]:
     """Products of the columns, for s and for s'."""
-    left, right = (each[some] for each in np.triu_indices(len(top)))
-    here, after = (rows[:, top] for rows in (part.batch.phi, part.batch.phi_next))
-    return here[:, left] * here[:, right], after[:, left] * after[:, right]
+    left, right = (top[each] for each in np.triu_indices(len(top)))
+    for rows in (part.batch.phi, part.batch.phi_next):
+        yield rows[:, left] * rows[:, right]
 
 
-def memory(part: Part, top: Array, errors: Errors, some: Array | slice = slice(None)) -> tuple[Array, Array]:
+def memory(part: Part, top: Array, errors: Errors) -> Iterator[Array]:
     """The columns, the reward and the TD error in the row before, and their fading mean over all rows before.
 
     The first result is for s, where it is 0 in the first row of an episode; the second is for s'.
@@ -194,7 +194,8 @@ def memory(part: Part, top: Array, errors: Errors, some: Array | slice = slice(N
     old = np.full(len(before), FADING)
     old[part.episodes.first] = 0.0
     fading = recurrence(old, (1 - FADING) * before)
-    return np.hstack([before, fading])[:, some], np.hstack([now, FADING * fading + (1 - FADING) * now])[:, some]
+    yield np.hstack([before, fading])
+    yield np.hstack([now, FADING * fading + (1 - FADING) * now])
 
 
 def choices(part: Part, model: LinearValue) -> Array:
@@ -207,32 +208,26 @@ def choices(part: Part, model: LinearValue) -> Array:
     return np.asarray(often)
 
 
-def _every(model: LinearValue, part: Part, top: Array, errors: Errors) -> list[Array]:
-    """The extra columns for s and s'. The choices are never added to the features, so they need no column for s'."""
+def _every(model: LinearValue, part: Part, top: Array, errors: Errors) -> Iterator[Array]:
+    """The extra columns for s."""
     often = choices(part, model)[:, None]
-    sides = zip(products(part, top, errors), memory(part, top, errors), (often, np.zeros_like(often)), strict=True)
-    return [np.hstack(side) for side in sides]
+    yield np.hstack([next(products(part, top, errors)), next(memory(part, top, errors)), often])
 
 
 def _widened(part: Part, columns: Columns, top: Array, added: Array, model: LinearValue) -> Part:
     """A view: some of the products, or of the memory, before the other columns of [φ 1] and [φ 1] − γ[φ' 1]."""
-    here, after = columns(part, top, partial(_errors, model, part), added)
+    here, after = (rows[:, added] for rows in columns(part, top, partial(_errors, model, part)))
     change = here - part.batch.discount[:, None] * after
     return replace(part, made=(np.hstack([here, part.states]), np.hstack([change, part.changes])))
 
 
 @dataclass(frozen=True, eq=False)
 class ExtraSums:
-    """The sums behind the statistics, and those of a fit with some of the extra columns z beside φ.
+    """The sums behind the statistics of extra columns z, with o_i = Σ_{t∈i} ρδφ and z_i = Σ_{t∈i} ρδz of cluster i."""
 
-    With w = [z φ], o_i = Σ_{t∈i} ρδφ and z_i = Σ_{t∈i} ρδz of cluster i:
-    """
-
-    Q: Array  # Σ ρ z(w − γw')ᵀ
-    P: Array  # Σ ρ (z − γz')φᵀ
-    R: Array  # Σ z wᵀ
-    earned: Array  # Σ ρ r z
-    start: Array  # Σ z of first states
+    Q: Array  # Σ ρ z(φ − γφ')ᵀ
+    R: Array  # Σ z φᵀ
+    squares: Array  # Σ z²
     own: Array  # Σ o
     own_own: Array  # Σ o oᵀ
     each: Array  # Σ z_i
@@ -246,56 +241,31 @@ class ExtraSums:
 
     @classmethod
     def of(cls, part: Part, model: LinearValue, columns: Columns, top: Array) -> ExtraSums:
-        batch, states, changes, errors = part.batch, part.states, part.changes, cache(partial(_errors, model, part))
-        Z, after = columns(part, top, errors)
-        change = Z - batch.discount[:, None] * after
+        batch, states, errors = part.batch, part.states, cache(partial(_errors, model, part))
+        Z = next(columns(part, top, errors))
         own, each = (weighted_by_cluster(part.episodes, batch.ratio * errors(), rows) for rows in (states, Z))
-        R, start = np.hstack([Z.T @ Z, Z.T @ states]), Z[part.episodes.first].sum(axis=0)
+        Q = (batch.ratio[:, None] * Z).T @ part.changes
         clustered = (own.sum(axis=0), own.T @ own, each.sum(axis=0), each.T @ own, (each**2).sum(axis=0))
-        ratio, reward = batch.ratio[:, None], batch.reward
-        if not batch.ratio.all():  # a rule takes some of the logged actions only
-            rows = (Z, change, states, changes, ratio, reward)
-            Z, change, states, changes, ratio, reward = (x[batch.ratio != 0] for x in rows)
-        weighted = ratio * Z
-        Q, P = np.hstack([weighted.T @ change, weighted.T @ changes]), (ratio * change).T @ states
-        return cls(Q, P, R, weighted.T @ reward, start, *clustered)
+        return cls(Q, Z.T @ states, np.einsum("ij,ij->j", Z, Z), *clustered)
 
     def on(self, some: slice) -> ExtraSums:
         """The sums of some of the extra columns."""
-        m = len(self.each)
-        inside = np.append(np.arange(m)[some], np.arange(m, self.Q.shape[1]))
-        found = {name: value if name.startswith("own") else value[some] for name, value in vars(self).items()}
-        return ExtraSums(**{**found, "Q": self.Q[some][:, inside], "R": self.R[some][:, inside]})
-
-    def beside(self, moments: Moments, added: Array) -> Moments:
-        """The sums of all rows with some of the extra columns before the others."""
-        total, m = moments.total(), len(self.each)
-        inside = np.append(added, np.arange(m, self.Q.shape[1]))
-        A, C = (
-            np.vstack([rows[np.ix_(added, inside)], np.hstack([below, old])])[None]
-            for rows, below, old in (
-                (self.Q, self.P[added].T, total.A[0]),
-                (self.R, self.R[added, m:].T, total.C[0]),
-            )
-        )
-        b, start = np.append(self.earned[added], total.b)[None], np.append(self.start[added], total.start)[None]
-        return replace(total, A=A, b=b, C=C, start=start)
+        named = vars(self).items()
+        return ExtraSums(**{name: value if name.startswith("own") else value[some] for name, value in named})
 
     def __add__(self, other: ExtraSums) -> ExtraSums:
         return ExtraSums(*(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__))
 
-    def p_values(self, model: LinearValue, C: Array) -> Array:
+    def p_values(self, fit: Fit) -> Array:
         """Bonferroni's p-value of every column; 1 for one that the features explain."""
-        t = self.statistics(model, C)
-        return np.minimum(2.0 * student.sf(np.abs(t), model.n_clusters - 1) * max(int((t != 0).sum()), 1), 1.0)
+        t = self.statistics(fit.model, fit.C)
+        return np.minimum(2.0 * student.sf(np.abs(t), fit.model.n_clusters - 1) * max(int((t != 0).sum()), 1), 1.0)
 
     def statistics(self, model: LinearValue, C: Array) -> Array:
         """t_z of every column; 0 for one that the features explain, C being Σφφᵀ."""
-        m = len(self.each)
-        R, squares = self.R[:, m:], np.diag(self.R)
         total, spread = self._totals(model)
-        explained = np.einsum("ij,ji->i", R, lstsq(C, R.T, cond=1e-12, lapack_driver="gelsy")[0])
-        sure = (squares - explained > REDUNDANT * squares) & (spread > ROUNDING * self.each_squares)
+        explained = np.einsum("ij,ji->i", self.R, lstsq(C, self.R.T, cond=1e-12, lapack_driver="gelsy")[0])
+        sure = (self.squares - explained > REDUNDANT * self.squares) & (spread > ROUNDING * self.each_squares)
         return np.where(sure, total / np.sqrt(np.where(sure, spread, 1.0)), 0.0)
 
     def correction(self, model: LinearValue) -> Estimate:
@@ -305,7 +275,7 @@ class ExtraSums:
 
     def _totals(self, model: LinearValue) -> tuple[Array, Array]:
         """Σ s̃ and Σ s̃² of every column."""
-        W = self.Q[:, len(self.each) :] @ model.inverse
+        W = self.Q @ model.inverse
         spread = self.each_squares - 2 * (W * self.each_own).sum(axis=1) + ((W @ self.own_own) * W).sum(axis=1)
         return self.each - W @ self.own, spread
 

@@ -93,15 +93,15 @@ class Moments:
         entries = (getattr(self, name) for name in self.__dataclass_fields__)
         return Moments(*(e.reshape(len(e) // n, n, *e.shape[1:]).sum(axis=1) for e in entries))
 
-    def ridged(self, ridge: Array | None, sign: int = 1) -> Moments:
-        """The sums with NΛ added to A (or, with sign −1, taken off), Λ the ridge of every column, by group.
+    def ridged(self, ridge: Array | None) -> Moments:
+        """The sums with NΛ added to A, Λ the ridge of every column, by group.
 
         A trace of it in C keeps functions that depend on one another from counting as redundant: the ridge settles
         them.
         """
         if ridge is None:
             return self
-        n = sign * self.n_rows[:, None, None]
+        n = self.n_rows[:, None, None]
         return replace(self, A=self.A + n * np.diag(ridge), C=self.C + n * np.diag(TRACE * (ridge > 0)))
 
     def on(self, columns: Array) -> Moments:
