@@ -227,7 +227,6 @@ def compare(
     values = {name: policy.value for name, policy in own.items()}
     pairs = {(b, a): values[b].less(values[a]) for a, b in combinations(values, 2)}
     differences, (reference, *others) = Together.of(pairs, level), list(own)
-    groups = {} if by is None else groups_of(found.log, by, cluster)
     # A policy is worse than another if the interval of their difference excludes 0.
     ends = {pair: differences.interval(pair) for pair in pairs}
     worse = {b for (_, b), (low, _) in ends.items() if low > 0} | {a for (a, _), (_, high) in ends.items() if high < 0}
@@ -236,7 +235,7 @@ def compare(
         values=Together.of(values, level),
         differences=differences,
         best_set=tuple(name for name in own if name not in worse),
-        groups=by_group(found, groups) if groups else Together.of({}, level),
+        groups=Together.of({}, level) if by is None else by_group(found, groups_of(found.log, by, cluster)),
         where=places(found, own[reference], thirds_of(found.log.log)) if others and not thresholds else {},
         reference=reference,
         unjudged=tuple(name for name, cautions in said.items() if any(c.severity == "red" for c in cautions)),

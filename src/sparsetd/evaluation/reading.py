@@ -328,12 +328,16 @@ class Reading:
     behavior: Calibrated | None = None
     cluster: str | None = None
 
-    def __call__(self, log: Transitions, cluster: Array | None = None) -> Part:
-        """The part of a log; if its clusters follow one another already, `cluster` has that of every episode."""
+    def __call__(self, log: Transitions, cluster: Array | None = None, ratios: Array | None = None) -> Part:
+        """The part of a log; if its clusters follow one another already, `cluster` has that of every episode.
+
+        `ratios` are those of the targets, where they are known.
+        """
         if self.cluster is not None and cluster is None:
             log, cluster, _ = arranged(log, self.cluster)
-        known = log if self.behavior is None else self.behavior.apply(log)
-        ratios = np.stack([_ratio(log, known, target) for target in self.targets])
+        if ratios is None:
+            known = log if self.behavior is None else self.behavior.apply(log)
+            ratios = np.stack([_ratio(pose(log if _has_own(t, log) else known, t).log) for t in self.targets])
         episodes = Episodes.of_log(log, self.gamma, np.ones(len(log)), cluster)
         beside = self.features if isinstance(self.features, Basis) else None
         features = self.features if beside is None else None
@@ -341,10 +345,14 @@ class Reading:
         return Part(batch, episodes, log.ids(), self.units, ratios, beside=beside)
 
 
-def _ratio(log: Transitions, known: Transitions, target: Target) -> Array:
-    """π/μ of a target; ratios that the log has itself are not computed again."""
-    as_logged = target.form is None and target.of_logged and log.ratio is not None
-    ratio = np.asarray(pose(log if as_logged else known, target).log.importance_ratio(), dtype=np.float64)
+def _has_own(target: Target, log: Transitions) -> bool:
+    """Whether the log has the ratios of this target itself, so that they are not computed again."""
+    return target.form is None and target.of_logged and log.ratio is not None
+
+
+def _ratio(log: Transitions) -> Array:
+    """π/μ of a log that was posed a question."""
+    ratio = np.asarray(log.importance_ratio(), dtype=np.float64)
     if not np.all(np.isfinite(ratio) & (ratio >= 0)):
         raise ValueError(f"`ratio` must hold {len(log)} finite non-negative numbers, one per row.")
     if ratio.max(initial=0.0) > MOST_RATIO:
@@ -469,11 +477,11 @@ def open_log(source: Any, targets: Mapping[str, Any], settings: Settings) -> Ope
             forms = {name: Target.of(form, whole)[order] for name, form in forms.items()}
     elif len(parts) == 1:
         first, blocks = in_blocks(first)
-    asked, behavior = _posed(first, forms, settings.classifier)
+    asked, ratios, behavior = _posed(first, forms, settings.classifier)
     phi = _fitted(first, features, gamma)
     model = None if behavior is None else behavior.model
     reading = Reading(asked, gamma, phi, None, model, cluster if isinstance(cluster, str) else None)
-    part = reading(first, codes)
+    part = reading(first, codes, ratios)
     units = Units.of(part.batch.phi, centre=False) if part.is_sparse else pilot_units(phi, part.batch.phi[:SAMPLE])
     rows: Part | Parts = part.in_units(units)
     hashes, spans = hashed(part.ids if codes is None else codes), None
@@ -545,22 +553,23 @@ def read_for(
 
 def _posed(
     log: Transitions, targets: Mapping[str, Any], classifier: Any
-) -> tuple[tuple[Target, ...], BehaviorPolicy | None]:
-    """The targets, and the behaviour if it had to be estimated; that is done once for all targets."""
+) -> tuple[tuple[Target, ...], Array, BehaviorPolicy | None]:
+    """The targets, their ratios, and the behaviour if it had to be estimated; that is done once for all targets."""
     asked: list[Target] = []
+    ratios: list[Array] = []
     behavior: BehaviorPolicy | None = None
     for name, form in targets.items():
         try:
             target = Target.of(form, log)
-            own = target.form is None and log.ratio is not None
-            known = log if behavior is None or own else behavior.apply(log)
+            known = log if behavior is None or _has_own(target, log) else behavior.apply(log)
             question = pose(known, target, classifier=None if behavior else classifier)
             refuse_own(target.form, log)
+            ratios.append(_ratio(question.log))
         except ValueError as error:
             raise ValueError(f"policy {name!r}: {error}" if len(targets) > 1 else str(error)) from None
         asked.append(target)
         behavior = behavior or question.behavior
-    return tuple(asked), behavior
+    return tuple(asked), np.stack(ratios), behavior
 
 
 def sample(parts: Sequence[Shard], sparse: bool = False) -> Transitions:

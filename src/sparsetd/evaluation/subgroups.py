@@ -11,13 +11,15 @@ first rows are looked at.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from sparsetd.evaluation.episodes import arranged
+from sparsetd.evaluation.episodes import Episodes, arranged
 from sparsetd.evaluation.estimate import Estimate, Together, Value
 from sparsetd.evaluation.evaluator import Judged, Judgement
 from sparsetd.evaluation.linear import LinearValue, policy_sums
@@ -33,8 +35,24 @@ DONE = "what was done"
 ACTIONS = 8  # actions that stand alone; the others are one group
 
 
-def groups_of(log: Opened, by: Any, cluster: Any = None) -> dict[str, Array]:
-    """For each label, a mask of the episodes that begin with it."""
+@dataclass(frozen=True, eq=False)
+class Cut:
+    """Groups of rows or of episodes: their names, and the number of the group of each."""
+
+    names: list[str]
+    number: Array
+
+    @cached_property
+    def counts(self) -> Array:
+        return np.bincount(self.number, minlength=len(self.names))
+
+    def means(self, values: Array) -> Array:
+        """The mean of a column in every group."""
+        return np.bincount(self.number, values, len(self.names)) / self.counts
+
+
+def groups_of(log: Opened, by: Any, cluster: Any = None) -> Cut:
+    """The episodes by the labels that they begin with."""
     known = ("group", *(log.log.names or ()))
     if isinstance(log.rows, Parts):
         column = {"group": by} if isinstance(by, str) and by not in known else {}  # a column that is read only for this
@@ -46,7 +64,8 @@ def groups_of(log: Opened, by: Any, cluster: Any = None) -> dict[str, Array]:
     name, label = found[0][0], np.concatenate([values for _, values in found])
     if name and label.dtype.kind in "fiu":
         return thirds(name, label, MOST)
-    return {f"{name} = {value}" if name else str(value): label == value for value in np.unique(label)}
+    values, number = np.unique(label, return_inverse=True)
+    return Cut([f"{name} = {value}" if name else str(value) for value in values], number)
 
 
 def _labels(log: Transitions, by: Any, order: Array | None = None) -> tuple[str, Array]:
@@ -83,25 +102,24 @@ def _labels(log: Transitions, by: Any, order: Array | None = None) -> tuple[str,
     return name, label
 
 
-def by_group(found: Judgement, groups: Mapping[str, Array]) -> Together:
+def by_group(found: Judgement, groups: Cut) -> Together:
     """Differences to the first policy within every group of episodes, each fitted to the episodes of the group.
 
     A single policy is compared with what was done.
     """
-    basis, n, within, values = found.first.basis, len(groups), {}, {}
-    code = np.argmax(np.stack(list(groups.values())), axis=0)
+    basis, n, within, values = found.first.basis, len(groups.names), {}, {}
     compared: list[tuple[int | None, str, bool]] = [
         (k, p.name, p.facts.as_logged) for k, p in enumerate(found.policies)
     ]
     compared = compared if len(compared) > 1 else [(None, DONE, found.logged.complete), *compared]
-    sums = answer(basis.rows, sums=basis.ask(policy_sums(code, n, (k for k, *_ in compared)))).sums
+    sums = answer(basis.rows, sums=basis.ask(policy_sums(groups.number, n, (k for k, *_ in compared)))).sums
     models, asks = [], {}
     for i, (k, _, mean) in enumerate(compared):
         moments = sums.of_policy(i).ridged(basis.ridge(k or 0))
         models.append([LinearValue.solve(moments.total(np.arange(n) == g)) for g in range(n)])
-        asks[f"{i}"] = basis.ask(Ask(_group_influence, (models[i], mean), (code,)), k)
+        asks[f"{i}"] = basis.ask(Ask(_group_influence, (models[i], mean), (groups.number,)), k)
     moved = [np.concatenate(each, axis=1) for each in vars(answer(basis.rows, **asks)).values()]
-    for g, label in enumerate(groups):
+    for g, label in enumerate(groups.names):
         if int(sums.counts[2][g]) < 2:
             raise ValueError(f"`by` makes a group {label!r} of one episode, which has no interval: join it to another.")
         inside = np.isfinite(moved[0][g])
@@ -129,19 +147,18 @@ def _group_influence(part: Part, code: Array, models: Sequence[LinearValue], mea
     return [out]
 
 
-def thirds(name: str, column: Array, most: int = 2) -> dict[str, Array]:
+def thirds(name: str, column: Array, most: int = 2) -> Cut:
     """The low, middle and high third of a column; or its values, if there are no more than `most`."""
+    column = np.ascontiguousarray(column)  # a column of many is faster to look through on its own
     kinds = np.unique(column[:SOME])
     kinds = kinds if len(kinds) > most else np.unique(column)  # most columns have many values at first sight
     if len(kinds) <= most:
-        return {f"{name} = {v:g}": column == v for v in kinds}
+        return Cut([f"{name} = {v:g}" for v in kinds], np.searchsorted(kinds, column))
     low, high = np.quantile(column, (1 / 3, 2 / 3))
-    cut = {
-        f"{name} below {low:.3g}": column < low,
-        f"{name} {low:.3g} to {high:.3g}": (column >= low) & (column <= high),
-        f"{name} above {high:.3g}": column > high,
-    }
-    return {words: members for words, members in cut.items() if members.any()}
+    names = [f"{name} below {low:.3g}", f"{name} {low:.3g} to {high:.3g}", f"{name} above {high:.3g}"]
+    number = (column >= low).astype(np.intp) + (column > high)
+    there = np.bincount(number, minlength=3) > 0
+    return Cut([name for name, some in zip(names, there, strict=True) if some], (np.cumsum(there) - 1)[number])
 
 
 @dataclass(frozen=True)
@@ -161,13 +178,13 @@ class Place:
         return {**asdict(self), "gain": self.gain.value, "interval": self.gain.interval(level)}
 
 
-def thirds_of(log: Transitions) -> list[dict[str, Array]]:
+def thirds_of(log: Transitions) -> list[Cut]:
     """The rows by thirds of every observed column that varies."""
     columns = zip(log.labels(), log.observation.T, strict=True)
-    return [groups for groups in (thirds(name, column) for name, column in columns) if len(groups) > 1]
+    return [cut for cut in (thirds(name, column) for name, column in columns) if len(cut.names) > 1]
 
 
-def places(found: Judgement, other: Judged | None, columns: Sequence[dict[str, Array]]) -> dict[str, tuple[Place, ...]]:
+def places(found: Judgement, other: Judged | None, columns: Sequence[Cut]) -> dict[str, tuple[Place, ...]]:
     """The difference of every policy to the `other` one, or to the logged behaviour, from one reading.
 
     The groups are the logged actions, and thirds of those `columns` (see `thirds_of`) over which acts differ most.
@@ -176,32 +193,40 @@ def places(found: Judgement, other: Judged | None, columns: Sequence[dict[str, A
     against = LinearValue.solve(basis.behavior) if other is None else other.model
     rest = {str(k): own for k, own in enumerate(found.policies) if own is not other}
     asked = {k: basis.ask(Ask(_shares, (own.model, against)), int(k)) for k, own in rest.items()}
-    shares, ratios, action = vars(answer(sample, **asked)), sample.ratios, found.log.log.action
+    shares, ratios, log = vars(answer(sample, **asked)), sample.ratios, found.log.log
     assert ratios is not None
-    episodes, names, out = sample.episodes, found.log.log.action_names, {}
-    less = 1.0 if other is None else ratios[found.policies.index(other)]
+    less, out = 1.0 if other is None else ratios[found.policies.index(other)], {}
     for k, own in rest.items():
         weight, gain = np.concatenate(shares[k], axis=1)
-        gain, differs = gain * len(episodes), np.maximum(less - ratios[int(k)], 0.0)
-        groups: dict[str, Array] = {}
-        if action is not None and action.ndim == 1:
-            size, logged = np.abs(np.bincount(action, gain)), np.unique(action)
-            order = logged[np.argsort(-size[logged], kind="stable")]
-            groups = {f"action {a if names is None else names[a]}": action == a for a in order[:ACTIONS]}
-            groups |= {"other actions": np.isin(action, order[ACTIONS:])} if len(order) > ACTIONS else {}
-        n_actions, each_place = len(groups), []
-        apart = [-np.ptp([differs @ rows / rows.sum() for rows in cut.values()]) for cut in columns]
-        for i in np.argsort(apart, kind="stable")[:SHOWN]:
-            groups |= columns[i]
-        for i, (name, members) in enumerate(groups.items()):
-            each = episodes.total(gain * members)
-            clusters = episodes.by_cluster(each - each.mean())
-            total = Estimate.of_influence(name, float(each.mean()), clusters * (len(clusters) / len(each)))
-            visited = float(weight[members].sum() / weight.sum()) if weight.sum() > 0 else float("nan")
-            otherwise = float(differs[members].mean()) if i >= n_actions else float("nan")
-            each_place.append(Place(name, float(members.mean()), visited, otherwise, total))
-        out[own.name] = tuple(each_place)
+        differs = np.maximum(less - ratios[int(k)], 0.0)
+        acts = [] if log.action is None or log.action.ndim > 1 else [_acts(log.action, log.action_names, gain)]
+        apart = [-np.ptp(cut.means(differs)) for cut in columns]
+        cuts = [*acts, *(columns[i] for i in np.argsort(apart, kind="stable")[:SHOWN])]
+        each = (_places(cut, sample.episodes, weight, gain, None if cut in acts else differs) for cut in cuts)
+        out[own.name] = tuple(chain.from_iterable(each))
     return out
+
+
+def _acts(action: Array, names: Sequence[str] | None, gain: Array) -> Cut:
+    """The logged actions, those that matter most first; beyond `ACTIONS` of them the others are one group."""
+    logged, number = np.unique(action, return_inverse=True)
+    order = np.argsort(-np.abs(np.bincount(number, gain)), kind="stable")
+    shown = [f"action {a if names is None else names[a]}" for a in logged[order[:ACTIONS]]]
+    others = ["other actions"] if len(order) > ACTIONS else []
+    return Cut([*shown, *others], np.minimum(np.argsort(order)[number], ACTIONS))
+
+
+def _places(cut: Cut, episodes: Episodes, weight: Array, gain: Array, differs: Array | None) -> Iterator[Place]:
+    """The groups of a cut; `differs` says by how much a policy's decision differs in every row."""
+    n, k = len(episodes), len(cut.names)
+    each = np.bincount(episodes.of * k + cut.number, gain * n, n * k).reshape(n, k)
+    visited, total = np.bincount(cut.number, weight, k), float(weight.sum())
+    otherwise = np.full(k, np.nan) if differs is None else cut.means(differs)
+    for g, (name, gains) in enumerate(zip(cut.names, each.T, strict=True)):
+        clusters = episodes.by_cluster(gains - gains.mean()) * (episodes.n_clusters / n)
+        worth = Estimate.of_influence(name, float(gains.mean()), clusters)
+        share = float(visited[g] / total) if total > 0 else float("nan")
+        yield Place(name, float(cut.counts[g] / len(weight)), share, float(otherwise[g]), worth)
 
 
 def _shares(part: Part, own: LinearValue, other: LinearValue) -> list[Array]:
