@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -156,7 +155,7 @@ def test_the_statistics_are_those_of_the_formula_episode_by_episode():
 
 def test_memory_is_of_the_same_episode_only():
     _, model, part = probed(linear_walk(6, 12))
-    found, following = module.memory(part, np.array([2, 0]), partial(model.errors, part))
+    found, following = module.memory(part, model, np.array([2, 0]))
     names = ["c", "a", "the reward", "the error of the prediction"]
     assert module._memory_names(np.array(["c", "a"])) == [
         *(f"{name} one step before" for name in names),

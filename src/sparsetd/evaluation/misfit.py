@@ -28,7 +28,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -40,8 +39,7 @@ from sparsetd.evaluation.linear import LinearValue, influence, policy_sums, weig
 from sparsetd.evaluation.reading import Ask, Part, View, Walk
 from sparsetd.system import Array, recurrence
 
-Columns = Callable[..., Iterator[Array]]  # columns of s, then of s', from (part, columns that matter, errors)
-Errors = Callable[[], Array]  # the TD errors of the rows, for columns that need them
+Columns = Callable[..., Iterator[Array]]  # columns of s, then of s', from (part, fit, columns that matter)
 
 TOP = 8  # features that enter products and memory
 MAX_ADDED = 8  # products that are added where the test fires
@@ -93,7 +91,7 @@ def matters(change: Estimate, own: Estimate) -> bool:
 
 def extra_sums(model: LinearValue, order: Array) -> Ask:
     """Asks for the sums of the extra columns: products and memory of the first of `order`, and the choices before."""
-    return Ask(ExtraSums.every, (model, order[:TOP]))
+    return Ask(ExtraSums.of, (model, _every, order[:TOP]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,19 +174,19 @@ def _memory_names(names: Array) -> list[str]:
     return [f"{name} one step before" for name in every] + [f"{name} in the steps before" for name in every]
 
 
-def products(part: Part, top: Array, _: Errors) -> Iterator[Array]:
+def products(part: Part, _: LinearValue, top: Array) -> Iterator[Array]:
     """Products of the columns, for s and for s'."""
     left, right = (top[each] for each in np.triu_indices(len(top)))
     for rows in (part.batch.phi, part.batch.phi_next):
         yield rows[:, left] * rows[:, right]
 
 
-def memory(part: Part, top: Array, errors: Errors) -> Iterator[Array]:
+def memory(part: Part, model: LinearValue, top: Array) -> Iterator[Array]:
     """The columns, the reward and the TD error in the row before, and their fading mean over all rows before.
 
     The first result is for s, where it is 0 in the first row of an episode; the second is for s'.
     """
-    now = np.column_stack([part.batch.phi[:, top], part.batch.reward, errors()])
+    now = np.column_stack([part.batch.phi[:, top], part.batch.reward, _errors(model, part)])
     before = np.vstack([np.zeros((1, now.shape[1])), now[:-1]])
     before[part.episodes.first] = 0.0
     old = np.full(len(before), FADING)
@@ -208,15 +206,15 @@ def choices(part: Part, model: LinearValue) -> Array:
     return np.asarray(often)
 
 
-def _every(model: LinearValue, part: Part, top: Array, errors: Errors) -> Iterator[Array]:
-    """The extra columns for s."""
+def _every(part: Part, model: LinearValue, top: Array) -> Iterator[Array]:
+    """The extra columns for s. The choices are never added to the features, so they need no column for s'."""
     often = choices(part, model)[:, None]
-    yield np.hstack([next(products(part, top, errors)), next(memory(part, top, errors)), often])
+    yield np.hstack([next(products(part, model, top)), next(memory(part, model, top)), often])
 
 
 def _widened(part: Part, columns: Columns, top: Array, added: Array, model: LinearValue) -> Part:
     """A view: some of the products, or of the memory, before the other columns of [φ 1] and [φ 1] − γ[φ' 1]."""
-    here, after = (rows[:, added] for rows in columns(part, top, partial(_errors, model, part)))
+    here, after = (rows[:, added] for rows in columns(part, model, top))
     change = here - part.batch.discount[:, None] * after
     return replace(part, made=(np.hstack([here, part.states]), np.hstack([change, part.changes])))
 
@@ -235,16 +233,11 @@ class ExtraSums:
     each_squares: Array  # Σ z_i²
 
     @classmethod
-    def every(cls, part: Part, model: LinearValue, top: Array) -> ExtraSums:
-        """The sums of products, memory and choices."""
-        return cls.of(part, model, partial(_every, model), top)
-
-    @classmethod
     def of(cls, part: Part, model: LinearValue, columns: Columns, top: Array) -> ExtraSums:
-        batch, states, errors = part.batch, part.states, cache(partial(_errors, model, part))
-        Z = next(columns(part, top, errors))
-        own, each = (weighted_by_cluster(part.episodes, batch.ratio * errors(), rows) for rows in (states, Z))
-        Q = (batch.ratio[:, None] * Z).T @ part.changes
+        ratio, states, Z = part.batch.ratio, part.states, next(columns(part, model, top))
+        weighted = ratio * _errors(model, part)
+        own, each = (weighted_by_cluster(part.episodes, weighted, rows) for rows in (states, Z))
+        Q = (ratio[:, None] * Z).T @ part.changes
         clustered = (own.sum(axis=0), own.T @ own, each.sum(axis=0), each.T @ own, (each**2).sum(axis=0))
         return cls(Q, Z.T @ states, np.einsum("ij,ij->j", Z, Z), *clustered)
 
