@@ -38,8 +38,8 @@ def main() -> None:
     arguments = parser.parse_args()
     errors: dict[tuple[str, str], list[float]] = defaultdict(list)
     for seed in range(arguments.first, arguments.first + arguments.seeds):
-        problems, rows, *_ = try_methods(samples=2000, seed=seed)
-        for row in rows:
+        problems, *_ = try_methods(samples=2000, seed=seed)
+        for row in (row for problem in problems for row in problem.rows):
             quantity = "rmspbe" if row["problem"] == "star" else "value_error"
             errors[row["problem"], row["method"]].append(row[quantity])
         problem = next(p for p in problems if p.name == "random MDP")

@@ -432,8 +432,11 @@ def test_a_family_of_rules_stands_beside_other_policies(capsys):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["compare", "log.csv"], "name the policies, for instance --target current=behavior"),
-        (["compare", "log.csv", "--target", "a=behavior", "--target", "a=target_prob"], "two policies are called 'a'"),
+        (["compare", "log.csv"], "the following arguments are required: --target"),
+        (
+            ["compare", "log.csv", "--target", "a=behavior", "--target", "a=target_prob"],
+            "argument --target: 'a' is given twice: give it once",
+        ),
         (
             ["compare", "log.csv", "--target", "a=behavior", "--target", "b=target_prob", "--by", "age"],
             "--by names a column 'age' that is not there",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from argparse import Namespace
+from argparse import ArgumentTypeError, Namespace
 from collections.abc import Callable
 from typing import Any
 
@@ -33,6 +33,7 @@ JUDGING = (
 )
 HALVES = "random halves of the log for the selection frequencies"
 KINDS = ("every", "first", "persistent")
+NAMED = "a policy, with a name if you like (repeatable): current=behavior, new='B if lactate > 2'"
 WHEN = "the cause is new at every decision, affects only the first one, or lasts for the whole episode"
 FACTORS = "1.25,1.5,2,3,5"
 FOLDED = (
@@ -49,6 +50,16 @@ SHARED = (
     "The features were folded into {n} columns, and the model cannot tell apart features that share one. This may be "
     "why it is wrong: compare with the answer of --buckets {more}."
 )
+
+
+def named_policy(text: str) -> tuple[str, str]:
+    """The name and the policy of NAME=POLICY; a rule in words, which may hold an equals sign, names itself."""
+    name, equals, policy = text.partition("=")
+    if not equals or " if " in name:
+        return text, text
+    if not name.strip() or not policy:
+        raise ArgumentTypeError(f"must look like NAME=POLICY or POLICY, not '{text}'")
+    return name, policy
 
 
 def judged(question: Callable[..., Any], args: Namespace, log: tuple[Shard, ...], **others: Any) -> Any:
@@ -183,7 +194,7 @@ def evaluate(args: Namespace) -> Outcome:
 @command(
     *options.LOG,
     options.PART,
-    option("--target [NAME=]POLICY", "a policy, with a name if you like", list),
+    option("--target [NAME=]POLICY", NAMED, named_policy, {}, action=options.Assignments, required=True),
     option("--by COLUMN", "also compare within groups of this column, observed or not"),
     *options.REPORT,
     options.n_resamples(f"{HALVES}, where one policy is named"),
@@ -206,37 +217,14 @@ def compare(args: Namespace) -> Outcome:
       sparsetd compare log.parquet --target behavior --target 'B if lactate > 2' --by age
       sparsetd compare log.parquet --target 'B if lactate > {1..4}'
     """
-    pairs = _pairs(args.target)
-    check_page(args, *(policy for _, policy in pairs))
-    log, named = options.read_with_targets(args, dict(pairs))
-    family = named.get("")
+    check_page(args, *args.target.values())
+    log, named = options.read_with_targets(args, args.target)
+    family = len(named) == 1 and "{" in "".join(named)
     say("comparing the thresholds" if family else f"comparing {len(named)} policies")
-    result = judged(evaluation.compare, args, log, targets=family or named, by=_groups(args, len(log)))
-    return told(args, result, targets=", ".join(args.target), gamma=args.gamma)
-
-
-def _pairs(texts: list[str]) -> list[tuple[str, str]]:
-    """Names and policies. A policy without a name is called by its text; a single rule with thresholds has no name."""
-    if len(texts) == 1 and "{" in texts[0]:
-        return [("", texts[0])]
-    pairs = [_named(text) for text in texts]
-    names = [name for name, _ in pairs]
-    again = next((name for name in names if names.count(name) > 1), None)
-    if again is not None:
-        raise ValueError(f"two policies are called '{again}'; give every policy its own name")
-    if not names:
-        raise ValueError("name the policies, for instance --target current=behavior --target new=target_prob")
-    return pairs
-
-
-def _named(text: str) -> tuple[str, str]:
-    """The name and the policy of NAME=POLICY; a rule in words, which may hold an equals sign, names itself."""
-    name, equals, policy = text.partition("=")
-    if not equals or " if " in name:
-        return text, text
-    if not name.strip() or not policy:
-        raise ValueError(f"argument --target: must look like NAME=POLICY or POLICY, not '{text}'")
-    return name, policy
+    targets = next(iter(named.values())) if family else named
+    result = judged(evaluation.compare, args, log, targets=targets, by=_groups(args, len(log)))
+    pairs = (policy if name == policy else f"{name}={policy}" for name, policy in args.target.items())
+    return told(args, result, targets=", ".join(pairs), gamma=args.gamma)
 
 
 def _groups(args: Namespace, n_parts: int) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from importlib.util import find_spec
 from itertools import pairwise
@@ -43,7 +43,6 @@ PANELS = 3
 POINTS = 60  # of a learning curve
 COLOURS = {"TD": "black", "TDC": "#0072b2", "LSTD": "0.6", "RO-TD": "#d55e00", "SparseTDSelect": "#009e73"}
 GROWN = 10.0  # a method whose error grew by this factor diverges, whether or not its numbers overflowed yet
-Curves = dict[tuple[str, str], tuple[Array, Array]]  # by problem and method
 
 
 @command(
@@ -72,12 +71,12 @@ def demo(args: Namespace) -> Outcome:
     target = PLOT if args.out is None else args.out
     if drawn:
         check_figure_path(target)
-    problems, rows, curves, found, exact = try_methods(args.samples, args.random_state)
-    texts = []
+    problems, found, exact = try_methods(args.samples, args.random_state)
+    texts, rows = [], [row for problem in problems for row in problem.rows]
     for problem in problems:
         size = f"{problem.mdp.n_states} states, {problem.mdp.n_features} features"
-        own = ([row[key] for key in KEYS] for row in rows if row["problem"] == problem.name)
-        texts.append("\n".join([f"{problem.name}: {problem.question} ({size})", *aligned([COLUMNS, *own], bold)]))
+        table = aligned([COLUMNS, *([row[key] for key in KEYS] for row in problem.rows)], bold)
+        texts.append("\n".join([f"{problem.name}: {problem.question} ({size})", *table]))
     low, high = found.interval
     worth = f"estimated {found.value:.2f}, 95% interval {low:.2f} to {high:.2f}; exact {exact:.2f}"
     text = "\n\n".join([*texts, f"what is another policy worth?\n{worth}", LEGEND])
@@ -85,7 +84,7 @@ def demo(args: Namespace) -> Outcome:
     data = {"samples": args.samples, "seed": args.random_state, "rows": rows, "policy": policy, "plot": None}
     if drawn:
         say("drawing")
-        data["plot"] = str(save_figure(partial(plot, problems, curves, found, exact), target, PANELS))
+        data["plot"] = str(save_figure(partial(plot, problems, found, exact), target, PANELS))
         text += f"\n\nplot: {data['plot']}"
     elif not args.no_plot:
         text += "\n\nno plot, because matplotlib is not installed: pip install matplotlib"
@@ -94,40 +93,41 @@ def demo(args: Namespace) -> Outcome:
 
 @dataclass(frozen=True)
 class Problem:
-    """A process with an exact answer, a log of its behaviour policy, and the methods to try on it."""
+    """A process with an exact answer, a log of its behaviour policy, and the methods to try on it.
+
+    Once they were tried, there is a row for every method and for the truth, and a learning curve for every method.
+    """
 
     name: str
     question: str
     mdp: FiniteMDP
     log: Batch
     methods: Mapping[str, Any]
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    curves: dict[str, tuple[Array, Array]] = field(default_factory=dict)
 
 
-def try_methods(
-    samples: int, seed: int, passes: int = 10
-) -> tuple[list[Problem], list[dict[str, Any]], Curves, Evaluation, float]:
+def try_methods(samples: int, seed: int, passes: int = 10) -> tuple[list[Problem], Evaluation, float]:
     """Collect transitions off-policy, fit every method, and measure it against the exact answer.
 
-    Returns the problems, a row for every method and for the truth, the learning curves, and the value of a policy:
-    estimated from another policy's log, and exact.
+    Returns the problems, and the value of a policy: estimated from another policy's log, and exact.
     """
     say("collecting off-policy transitions")
     problems = [_star(samples, seed), _random(samples, seed, passes)]
     say("estimating the value of a policy from another one's log")
     found, exact = _evaluation(problems[1].mdp, samples, seed)
-    rows, curves = [], {}
     for problem in problems:
         for method, estimator in problem.methods.items():
             say(f"{problem.name}: fitting {method} to {len(problem.log)} transitions")
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)  # that TD diverges is the point: the table says so
-                curves[problem.name, method] = _learn(estimator, problem)
+                problem.curves[method] = _learn(estimator, problem)
             begun = np.zeros(problem.mdp.n_features) if estimator.coef_init is None else estimator.coef_init
             first, last = (exact_rmspbe(problem.mdp, coef) for coef in (begun, estimator.coef_))
             status = "diverged" if last > GROWN * max(first, 1e-9) else str(estimator.status_)
-            rows.append(_row(problem, method, estimator.coef_, status))
-        rows.append(_row(problem, "exact", np.asarray(problem.mdp.theta_star), None))
-    return problems, rows, curves, found, exact
+            problem.rows.append(_row(problem, method, estimator.coef_, status))
+        problem.rows.append(_row(problem, "exact", np.asarray(problem.mdp.theta_star), None))
+    return problems, found, exact
 
 
 def _star(samples: int, seed: int) -> Problem:
@@ -196,17 +196,11 @@ def _row(problem: Problem, method: str, coef: Array, status: str | None) -> dict
     }
 
 
-def plot(
-    problems: Sequence[Problem],
-    curves: Curves,
-    found: Evaluation,
-    exact: float,
-    axes: Sequence[Any],
-) -> None:
+def plot(problems: Sequence[Problem], found: Evaluation, exact: float, axes: Sequence[Any]) -> None:
     """RMSPBE on the star while learning, the weights on the random process, and a policy's value with intervals."""
     learning, weights, values = axes
     for method in ("TD", "TDC", "RO-TD"):  # LSTD is exactly zero: nothing to see on a logarithmic axis
-        seen, errors = curves["star", method]
+        seen, errors = problems[0].curves[method]
         learning.plot(seen, np.minimum(errors, 1e12), label=method, color=COLOURS[method], linewidth=2)
     learning.set(xscale="log", yscale="log", ylim=(3e-3, 1e5), xlabel="transitions seen", ylabel="exact error (RMSPBE)")
     learning.set_title("Off-policy, TD diverges; TDC and RO-TD do not")
