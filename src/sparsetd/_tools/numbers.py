@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 MINUS = "−"
@@ -66,6 +66,16 @@ def percent(share: float | None) -> str:
         return "–"
     room = round(min(abs(share), abs(1 - share)), 12)
     return f"{100 * share:.{min(max(-2 - exponent(room), 0), 3)}f} %"
+
+
+def between(ends: Iterable[float | None], written: Callable[[float | None], str]) -> str:
+    """The ends of an interval: "0.1 to 0.3"."""
+    return " to ".join(map(written, ends))
+
+
+def at_level(level: float, ends: Iterable[float | None], written: Callable[[float | None], str]) -> str:
+    """An interval with its level: "95 % interval 0.1 to 0.3"."""
+    return f"{percent(level)} interval {between(ends, written)}"
 
 
 def count(value: float) -> str:

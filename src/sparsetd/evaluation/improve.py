@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from sparsetd._tools.lazy_names import renamed
-from sparsetd._tools.numbers import Numbers, percent
+from sparsetd._tools.numbers import Numbers, at_level
 from sparsetd.evaluation.cautions import FRAGILE
 from sparsetd.evaluation.episodes import cluster_of
 from sparsetd.evaluation.estimate import Estimate
@@ -165,7 +165,7 @@ class Improvement(Decision, Split):
         """The decision in words."""
         ends, value = self.interval, self.difference.value
         signed = Numbers.of([value, *ends]).signed
-        found = f"{signed(value)} ({percent(self.level)} interval {' to '.join(map(signed, ends))})"
+        found = f"{signed(value)} ({at_level(self.level, ends, signed)})"
         n, times = self.evaluation.overlap.n_episodes, len(self.splits)
         start = f"Learnt from {self.n_learnt:,} episodes and tested once on {n:,} others, the proposed policy differs "
         start += f"from what was done by {found}{f', the median of {times} such splits' if times > 1 else ''}."

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sparsetd._tools.numbers import Numbers, count, number, percent
+from sparsetd._tools.numbers import Numbers, at_level, between, count, number
 from sparsetd.plots.chart import Chart, Kind, log_span, span
 
 Row = tuple[str, float, Any, str]  # name, value, interval (or None) and class
@@ -56,7 +56,7 @@ def intervals(
         if high > right:
             chart.add("text", (right,), (i,), "name end", f"{written(value)} ▸" if value > right else "▸")
         if left <= value <= right:
-            told = f", {percent(level)} interval {' to '.join(map(written, ends))}" if ends else ""
+            told = f", {at_level(level, ends, written)}" if ends else ""
             size = 6 if css == "main" else 4.5
             chart.add("point", (value,), (i,), f"dot {css}", f"{name}: {written(value)}{told}", size=size)
         chart.rows.append((name, css == "main"))
@@ -145,7 +145,7 @@ def fan(rows: Sequence[Mapping[str, Any]], unit: str = "") -> Chart:
         chart.add("area", strength, low, css, top=high)
     chart.add("line", (1.0, strength[-1]), (0.0, 0.0), "line warm dash", "no difference")
     for row in rows:
-        tip = f"Γ = {row['confounding']:g}: {' to '.join(map(written.signed, row['difference_bounds']))}"
+        tip = f"Γ = {row['confounding']:g}: {between(row['difference_bounds'], written.signed)}"
         for end in row["difference_bounds"]:
             chart.add("point", (row["confounding"],), (end,), "dot main", tip, size=3.5)
     return chart

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from sparsetd._tools.numbers import Numbers, count, number, percent
+from sparsetd._tools.numbers import Numbers, at_level, between, count, number, percent
 from sparsetd.plots import pictures
 from sparsetd.report.document import Block, Document, Payload, Table, estimates, figure, folded, html, text_of
 from sparsetd.report.page import certainty, conditions, remedy, sureness
@@ -59,7 +59,7 @@ def improvement(p: Payload) -> Document:
     test, difference, shown = p["evaluation"], p["difference"], ("", "")
     if p["recommended"] and test["severity"] != "red":
         signed = Numbers.of([difference["value"], *difference["interval"]]).signed
-        ends = f"{percent(test['level'])} interval {' to '.join(map(signed, difference['interval']))}"
+        ends = at_level(test["level"], difference["interval"], signed)
         shown = (signed(difference["value"]), f"{_difference(p)} to what was done, {ends}")
     tried = [(r["recipe"], Numbers.of([r["difference"]]).signed(r["difference"])) for r in p["candidates"]]
     recipes = Table(("Policy", "Difference on the half that judged it"), tried).html()
@@ -97,9 +97,7 @@ def _worth(p: Payload) -> str:
         return ""
     widths = [r["interval"][1] - r["interval"][0] for r in usable]
     written = Numbers.of((v for r in usable for v in r["interval"]), min(widths))
-    told = [
-        f"{_called(p, [r['name']])}: {written(r['value'])} ({' to '.join(map(written, r['interval']))})" for r in usable
-    ]
+    told = [f"{_called(p, [r['name']])}: {written(r['value'])} ({between(r['interval'], written)})" for r in usable]
     if len(told) > MOST_NAMED:
         told = [f"from {told[0]} down to {told[-1]}"]
     what = f"{p['unit']} per episode" if p.get("unit") else "per episode"
@@ -229,7 +227,7 @@ def _marked(p: Payload, differences: Sequence[Payload], names: Sequence[str]) ->
     for name, r in zip(names, differences, strict=True):
         low, high = r["interval"]
         kind = "better" if low > 0 else "worse" if high < 0 else "no"
-        rows.append((name, signed(r["value"]), f"{signed(low)} to {signed(high)}", kind))
+        rows.append((name, signed(r["value"]), between((low, high), signed), kind))
     heads = ("Policies", _difference(p).capitalize(), "Interval", "Beyond chance")
     return Table(heads, rows, [row[-1] for row in rows])
 
@@ -245,7 +243,7 @@ def _places(places: Sequence[Payload], reference: str) -> list[Block]:
     rows: dict[bool, list[tuple[str, ...]]] = {False: [], True: []}
     for r in places:
         known = r["differs"] is not None and math.isfinite(r["differs"])
-        worth = (signed(r["gain"]), " to ".join(map(signed, r["interval"])))
+        worth = (signed(r["gain"]), between(r["interval"], signed))
         share = (percent(r["share"]), percent(r["visited"]))
         # The share is estimated from the logged actions, so in a small group it can come out above 1.
         rows[known].append((r["group"], *share, *worth, *([percent(min(r["differs"], 1.0))] if known else [])))

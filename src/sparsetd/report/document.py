@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
-from sparsetd._tools.numbers import Numbers, percent
+from sparsetd._tools.numbers import Numbers, between, percent
 from sparsetd.plots import pictures
 from sparsetd.report.shell import TEXTS, shell
 
@@ -220,7 +220,7 @@ def estimates(
     ends = [v for _, value, interval, _ in seen for v in (value, *pictures.finite(interval))]
     numbers = Numbers.of([*ends, guide], max(ends) - min(ends) if ends else None)
     written = numbers if guide else numbers.signed
-    told = [(name, written(v), " to ".join(map(written, pictures.finite(ends)))) for name, v, ends, _ in rows]
+    told = [(name, written(v), between(pictures.finite(ends), written)) for name, v, ends, _ in rows]
     wide, narrow = (pictures.intervals(rows, label, ends, level, guide, named, narrow) for narrow in (False, True))
     drawing = figure(wide.svg("wide") + narrow.svg("narrow"), caption)
     return Table(("", label.capitalize(), f"{percent(level)} interval"), told, drawing=drawing)

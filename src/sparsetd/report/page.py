@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from html import escape
 from statistics import correlation
 
-from sparsetd._tools.numbers import Numbers, count, number, percent
+from sparsetd._tools.numbers import Numbers, at_level, between, count, number, percent
 from sparsetd.plots import pictures
 from sparsetd.report.document import Block, Document, Html, Payload, Table, estimates, figure, folded, pair
 from sparsetd.report.shell import SAY, TEXTS
@@ -43,10 +43,7 @@ def evaluation(p: Payload) -> Document:
     return Document(
         question=f"What would the policy “{p['target']}” have been worth?",
         kind="evaluation",
-        number=(
-            written(p["value"]),
-            f"{unit}{percent(p['level'])} interval {' to '.join(map(written, p['interval']))}",
-        ),
+        number=(written(p["value"]), unit + at_level(p["level"], p["interval"], written)),
         doubtful=p["severity"] == "red",
         cautions=p["warnings"],
         words={
@@ -107,7 +104,7 @@ def _comparison(p: Payload) -> str:
         return first
     low, high = gain["interval"]
     signed = Numbers.of([gain["value"], low, high]).signed
-    change = f"difference of {signed(gain['value'])} ({percent(p['level'])} interval {signed(low)} to {signed(high)})"
+    change = f"difference of {signed(gain['value'])} ({at_level(p['level'], (low, high), signed)})"
     if p["max_ratio"] == 1 and p["ess_rows"] == p["n_rows"]:
         return f"{first} The policy acts as people did in every row, so the {change} is model error."
     if low <= 0 <= high:
@@ -121,7 +118,7 @@ def _bounds(rows: Sequence[Payload], unit: str) -> list[Block]:
     widths = [row["difference_interval"][1] - row["difference_interval"][0] for row in rows]
     signed, told = Numbers.of((v for row in rows for v in row["difference_interval"]), min(widths)).signed, []
     for row in rows:
-        ends = (" to ".join(map(signed, row[f"difference_{key}"])) for key in ("bounds", "interval"))
+        ends = (between(row[f"difference_{key}"], signed) for key in ("bounds", "interval"))
         told.append((f"Γ = {row['confounding']:g}", *ends))
     # A much wider range would set the scale and flatten the others to a line.
     n = next((i for i in range(2, len(rows)) if widths[i] > LEAP * widths[i - 1]), len(rows))
@@ -264,7 +261,7 @@ def feature_table(features: Sequence[Payload], level: float, curved: Collection[
     def table(some: Sequence[Payload], drawing: str = "") -> Table:
         rows = []
         for f in some:
-            ends = " to ".join(map(written.signed, f["interval"])) if f["interval"] else "–"
+            ends = between(f["interval"], written.signed) if f["interval"] else "–"
             weight = (written.signed(f["weight"]), _meter(f["weight"], top), ends)
             weight = ("curved, see the picture", Html(""), "–") if f["name"] in curved else weight
             rows.append((f["name"], *weight, percent(f["frequency"]))[:n_heads])
