@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import sys
 
 import numpy as np
 import pytest
@@ -58,33 +57,33 @@ def test_short_work_says_nothing(clock: list[float]) -> None:
     assert said.getvalue() == ""
 
 
-def test_without_tqdm_a_terminal_gets_lines_too(clock: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "tqdm", None)
+def test_a_terminal_gets_one_line_in_place_which_is_gone_in_the_end(clock: list[float]) -> None:
     said = Terminal()
     with progress.shown(said):
-        counted(clock, 5.0)
-    assert "rows: 2 of 40" in said.getvalue()
+        counted(clock, 1.0, 3)
+    one, two, three = (f"rows: {n} of 3, 1 per second, {3 - n} s left" for n in (1, 2, 3))
+    assert said.getvalue() == f"\r{one}\r{two}\r{three}\r{' ' * len(three)}\r"
 
 
-def test_with_tqdm_a_terminal_gets_one_line_in_place() -> None:
-    pytest.importorskip("tqdm")
+def test_a_shorter_line_covers_the_one_before(clock: list[float]) -> None:
     said = Terminal()
     with progress.shown(said):
-        bar = progress._bar("rows", 3)
-        bar.delay = 0
-        bar.refresh()
-        bar.close()
-    assert "\r" in said.getvalue()
-    assert "\n" not in said.getvalue()
+        for _, seconds in zip(progress.track(range(1000), "rows"), (1.0, 9.0, 0.0), strict=False):
+            clock[0] += seconds
+    first, second = said.getvalue().split("\r")[1:3]
+    assert len(second) >= len(first)
 
 
-def test_a_bar_is_closed_where_the_work_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    closed = []
-    monkeypatch.setattr(progress._Lines, "close", lambda bar: closed.append(bar))
-    rows = progress.track(range(3), "rows")
-    assert next(rows) == 0
-    rows.close()
-    assert len(closed) == 1
+def test_the_line_is_taken_back_where_the_work_is_given_up(clock: list[float]) -> None:
+    said = Terminal()
+    with progress.shown(said):
+        items = progress.track(range(5), "rows")
+        next(items)
+        clock[0] += 1.0
+        next(items)
+        assert said.getvalue() == "\rrows: 1 of 5, 1 per second, 4 s left"
+        items.close()
+    assert said.getvalue().endswith(" \r")
 
 
 def test_stability_selection_counts_its_halves(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,8 +3,8 @@
     with shown():
         stability_selection(…)
 
-Nothing is shown unless somebody asks for it, as the command line does. On a terminal tqdm draws the line in place where
-it is installed. Anywhere else a line is printed at most every ten seconds, so that a log file stays short.
+Nothing is shown unless somebody asks for it, as the command line does. On a terminal the line is written in place, and
+is gone when the work is done. Anywhere else one is printed at most every ten seconds, so that a log file stays short.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 __all__ = ["say", "shown", "track"]
 
-EVERY = 10.0  # seconds between two lines
+EVERY, REDRAWN = 10.0, 0.5  # seconds between two lines, and between two of them in the same place
 Item = TypeVar("Item")
 _stream: ContextVar[Any] = ContextVar("progress", default=None)
 
@@ -35,49 +35,34 @@ def shown(stream: Any = None) -> Iterator[None]:
 
 def say(sentence: str) -> None:
     """Write a sentence where progress is shown."""
-    stream = _stream.get()
-    if stream is not None:
-        with suppress(OSError, ValueError):  # nobody reads it any more: the work goes on
-            print(sentence, file=stream, flush=True)
+    _write(_stream.get(), f"{sentence}\n")
 
 
 def track(items: Iterable[Item], label: str, total: int | None = None) -> Iterator[Item]:
     """Yield the items, and count each of them when the next one is asked for."""
-    bar = _bar(label, len(items) if total is None and hasattr(items, "__len__") else total)  # type: ignore[arg-type]
+    stream, began = _stream.get(), time.monotonic()
+    of = len(items) if total is None and hasattr(items, "__len__") else total  # type: ignore[arg-type]
+    in_place = getattr(stream, "isatty", lambda: False)()
+    told, line, every = began, "", REDRAWN if in_place else EVERY
     try:
-        for item in items:
+        for n, item in enumerate(items, start=1):
             yield item
-            bar.update(1)
+            now = time.monotonic()
+            if now - told >= every:
+                told, before, line = now, len(line), _line(label, n, of, now - began)
+                _write(stream, f"\r{line:{before}}" if in_place else f"{line}\n")
     finally:  # also where the work failed: an error must not be printed behind an open line
-        bar.close()
+        if in_place and line:
+            _write(stream, f"\r{'':{len(line)}}\r")
 
 
-def _bar(label: str, total: int | None) -> Any:
-    stream = _stream.get()
-    if stream is not None and getattr(stream, "isatty", lambda: False)():
-        with suppress(ImportError):
-            from tqdm import tqdm
-
-            return tqdm(total=total, desc=label, file=stream, leave=False, dynamic_ncols=True, delay=0.5)
-    return _Lines(label, total)
+def _line(label: str, n: int, total: int | None, seconds: float) -> str:
+    rate = n / max(seconds, 1e-9)
+    of, left = (f" of {total:,}", f", {max(total - n, 0) / rate:,.0f} s left") if total else ("", "")
+    return f"{label}: {n:,}{of}, {rate:.3g} per second{left}"
 
 
-class _Lines:
-    """Plain lines, with the part of tqdm's interface that is used here."""
-
-    def __init__(self, label: str, total: int | None) -> None:
-        self.label, self.total, self.n = label, total, 0
-        self.began = self.told = time.monotonic()
-
-    def update(self, n: int) -> None:
-        self.n += n
-        now = time.monotonic()
-        if now - self.told >= EVERY:
-            self.told, rate = now, self.n / (now - self.began)
-            of, left = "", ""
-            if self.total:
-                of, left = f" of {self.total:,}", f", {max(self.total - self.n, 0) / max(rate, 1e-9):,.0f} s left"
-            say(f"{self.label}: {self.n:,}{of}, {rate:.3g} per second{left}")
-
-    def close(self) -> None:
-        """Nothing to tidy up."""
+def _write(stream: Any, text: str) -> None:
+    if stream is not None:
+        with suppress(OSError, ValueError):  # nobody reads it any more: the work goes on
+            print(text, end="", file=stream, flush=True)
