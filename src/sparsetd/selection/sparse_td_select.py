@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -115,37 +116,32 @@ class Chosen(Saddle):
 
     def result(self, state: RowState, table: Table, penalty: Any, factor: Array | None = None) -> Solution:
         batch, units = self.even(state.batch())
-        n, by = len(batch), self.by
-        family = self.family(batch, table, penalty, factor)
-        rho_max = family.rho_max()
-        given = None if by.rhos is None else np.sort(np.array(by.rhos, dtype=np.float64))[::-1]
-        rhos = rho_grid(rho_max, by.n_rhos, by.eps) if given is None else given
+        family, by = self.family(batch, table, penalty, factor), self.by
+        rho_max, kept = family.rho_max(), None
+        rhos = rho_grid(rho_max, by.n_rhos, by.eps) if by.rhos is None else np.sort(np.array(by.rhos, float))[::-1]
+        found: dict[str, Any] = {"rho_max": rho_max, "rhos": rhos}
         if by.choice == "elimination" and not isinstance(penalty, GroupL1):
-            solution, rho = self._eliminated(family, rhos if rho_max > 0 else np.ones(1), state, table, batch, units)
-            solution.extras |= {"rho_theta": rho, "rho_max": rho_max, "rhos": rhos}
-            return solution
-        fold = episode_folds(batch.start, min(by.n_folds, n)) if n > 1 else np.zeros(1, dtype=np.intp)
-
-        def others(k: int) -> Family:
-            return self.family(batch, table, penalty, factor, fold != k)
-
-        if rho_max == 0.0 or n < 2:  # θ = 0 for every ρ_θ, or nothing to hold out
-            rhos, errors = np.array([0.1 * rho_max or 1.0]), np.zeros((1, by.n_folds))
+            kept = chosen_features(table, batch, family) if self.kept is None else self.kept
+            rho = first_with(kept, family, rhos if rho_max > 0 else np.ones(1))
+        elif rho_max == 0.0 or len(batch) < 2:  # θ = 0 for every ρ_θ, or nothing to hold out
+            rho = 0.1 * rho_max or 1.0
+            found |= {"rhos": np.array([rho]), "cv_errors": np.zeros((1, by.n_folds))}
         else:
-            errors = held_out_errors(others, FoldSums(table, batch, fold), rhos, rho_max if given is None else None)
-        rho = float(rhos[choose(errors, by.choice != "best")])
-        solution = self.solution(family.problem(rho), state, table, batch, units)
-        solution.extras |= {"rho_theta": rho, "rho_max": rho_max, "rhos": rhos, "cv_errors": errors}
+            fold, top = episode_folds(batch.start, min(by.n_folds, len(batch))), rho_max if by.rhos is None else None
+            others = partial(self.family, batch, table, penalty, factor)
+            errors = held_out_errors(lambda k: others(fold != k), FoldSums(table, batch, fold), rhos, top)
+            rho, found["cv_errors"] = float(rhos[choose(errors, by.choice != "best")]), errors
+        solution = self.solution(family.problem(rho), state, table, batch, units, kept)
+        solution.extras |= {"rho_theta": rho, **found}
         return solution
 
-    def _eliminated(
-        self, family: Family, rhos: Array, state: RowState, table: Table, batch: Batch, units: Units
-    ) -> tuple[Solution, float]:
-        """The minimiser at the largest ρ_θ that lets in every kept feature; the answer is LSTD on these features."""
-        d, kept = batch.n_features, chosen_features(table, batch, family) if self.kept is None else self.kept
-        path = zip(rhos, family.solutions(rhos, SUPPORT_TOLERANCE, polish=False), strict=True)
-        rho = float(next((rho for rho, point in path if np.all(point.x[-d:][kept] != 0)), rhos[-1]))
-        return self.solution(family.problem(rho), state, table, batch, units, kept), rho
+
+def first_with(kept: Array, family: Family, rhos: Array) -> float:
+    """The largest of falling ρ_θ whose solution has every kept feature; the last one if there is none."""
+    for rho, point in zip(rhos, family.solutions(rhos, SUPPORT_TOLERANCE, polish=False), strict=True):
+        if np.all(point.x[-len(family.free) :][kept] != 0):
+            return float(rho)
+    return float(rhos[-1])
 
 
 def chosen_features(table: Table, batch: Batch, family: Family) -> Array:
