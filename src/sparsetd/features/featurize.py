@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -42,18 +41,6 @@ def action_blocks(phi: Any, weights: ArrayLike) -> Any:
     if not sp.issparse(phi):
         return (w[:, :, None] * phi[:, None, :]).reshape(len(w), -1)
     return sp.csr_array(sp.hstack([scaled(w[:, a], phi) for a in range(w.shape[1])], format="csr"))
-
-
-def indicator(action: Array, n_actions: int) -> Array:
-    """Rows of the identity matrix: one per action."""
-    return np.asarray(np.eye(n_actions)[action])
-
-
-def block_names(names: list[str], n_actions: int, action_names: Sequence[str] | None = None) -> Array:
-    """Names of the columns of `action_blocks`: block after block."""
-    known = action_names is not None and len(action_names) == n_actions
-    actions = action_names if known else [f"a={a}" for a in range(n_actions)]
-    return np.array([f"{name}[{a}]" for a in actions or () for name in names], dtype=object)
 
 
 def featurize(
@@ -113,7 +100,7 @@ def featurize(
     if policy is not None:
         pi = transitions.probabilities(policy)
         action = discrete(transitions.action, pi.shape[1])
-        phi = action_blocks(phi, indicator(action, pi.shape[1]))
+        phi = action_blocks(phi, np.eye(pi.shape[1])[action])
         phi_next = action_blocks(phi_next, transitions.probabilities(policy, successors(transitions)))
         if transitions.behavior_prob is not None:
             ratio = chosen(pi, action) / transitions.behavior_prob
@@ -164,7 +151,10 @@ def fit_features(transitions: Transitions, features: Any) -> Any:
 
 
 def feature_names(features: Any, transitions: Transitions, n_actions: int | None = None) -> Array:
-    """Names of the columns of φ, made of the observation's names (x0, x1, … without); f0, f1, … if the map has none."""
+    """Names of the columns of φ, made of the observation's names (x0, x1, … without); f0, f1, … if the map has none.
+
+    Those of state and action name the features in the block of each action, block after block.
+    """
     names = transitions.labels()
     if features is not None:
         try:
@@ -172,9 +162,11 @@ def feature_names(features: Any, transitions: Transitions, n_actions: int | None
         except AttributeError:  # a function of scikit-learn's `FunctionTransformer`, also within a pipeline
             width = state_features(features, transitions.observation[:1]).shape[1]
             names = [f"f{j}" for j in range(width)]
-    return (
-        np.array(names, dtype=object) if n_actions is None else block_names(names, n_actions, transitions.action_names)
-    )
+    if n_actions is not None:
+        known = transitions.action_names or ()
+        actions = known if len(known) == n_actions else [f"a={a}" for a in range(n_actions)]
+        names = [f"{name}[{a}]" for a in actions for name in names]
+    return np.array(names, dtype=object)
 
 
 def successors(transitions: Transitions) -> Array:
