@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import numbers
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -12,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparsetd.logs import checks
+from sparsetd.logs.schema import meant_by
 from sparsetd.system import Array, Batch, dense, rows_of, scaled
 
 
@@ -28,8 +28,8 @@ def column(name: str, values: Any, n: int, *, default: float = 1.0, high: float 
 def nearest(name: str, value: Any, known: Iterable[Any]) -> str:
     """A sentence about an unknown name, with the nearest known one."""
     options = list(known)
-    close = difflib.get_close_matches(str(value), [str(o) for o in options], n=1, cutoff=0.3)
-    hint = f"did you mean {close[0]!r}? " if close else ""
+    meant = meant_by(str(value), [str(o) for o in options])
+    hint = "" if meant is None else f"did you mean {meant!r}? "
     return f"{name}={value!r} is not known; {hint}choose from {', '.join(repr(o) for o in options)}"
 
 
