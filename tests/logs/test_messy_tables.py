@@ -629,8 +629,11 @@ def test_problems_beside_a_mistyped_name_are_told() -> None:
     assert ["names a column" in one or "the action, is missing" in one for one in caught.value.problems] == [True, True]
 
 
+@pytest.mark.parametrize("twice", [0, 9])
 @pytest.mark.parametrize("backwards", [False, True])
-def test_ids_with_zeros_in_front_and_outcomes_in_words_are_offered_as_what_they_are(backwards: bool) -> None:
+def test_ids_with_zeros_in_front_and_outcomes_in_words_are_offered_as_what_they_are(
+    backwards: bool, twice: int
+) -> None:
     rows = [
         (
             f"{k + 99:06}",
@@ -645,7 +648,7 @@ def test_ids_with_zeros_in_front_and_outcomes_in_words_are_offered_as_what_they_
     ]
     rows = [(*row[:5], row[5] if row[2] == "3.3.2024" else "") for row in rows[:: -1 if backwards else 1]]
     names = ("Hasta No", "Protokol No", "Tarih", "Servis", "İlaç", "Sonuç")
-    raw = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+    raw = dict(zip(names, map(list, zip(*rows, *rows[:twice], strict=True)), strict=True))  # some rows are sent twice
     with pytest.raises(MessyLog) as caught:
         prepare(raw)
     assert [problem.rpartition(" with ")[2] for problem in caught.value.problems] == [

@@ -443,13 +443,19 @@ def _clock(column: Column, table: Table) -> Array:
     return np.zeros(len(column.codes)) if found is None else np.nan_to_num(found)
 
 
-def _sort(table: Table, times: Array) -> None:
-    """Drop exact copies and sort the rows by time within each episode, with a note about both."""
+def _copies(table: Table) -> Array:
+    """A mask of the rows that are exact copies of earlier ones."""
     key = np.zeros(len(table.rows), dtype=np.uint64)
     for column in table.columns.values():
         key = key * MIX + column.codes.astype(np.uint64) + np.uint64(1)  # wraps around, as a hash may
     copy = np.ones(len(key), dtype=bool)
     copy[np.unique(key, return_index=True)[1]] = False
+    return copy
+
+
+def _sort(table: Table, times: Array) -> None:
+    """Drop exact copies and sort the rows by time within each episode, with a note about both."""
+    copy = _copies(table)
     if copy.any() and "episode" in table.roles and "duplicates" not in table.keep:
         table.done.append(f"Exact copies of other rows stood {table.where(copy)} and were dropped.")
         table.take(np.flatnonzero(~copy))
@@ -768,6 +774,7 @@ def _likely(table: Table, unnamed: Sequence[str]) -> dict[str, list[Column]]:
         group = ids.codes[signs.filled_above(ids.gaps)]
     dates = [column.spread(column.reading.values) for column in table.free if column.reading.kind == "time"]
     order = np.lexsort([*dates, group])
+    order = order[~_copies(table)[order]]  # an outcome that was sent twice still stands in the last row only
     before_last = order[:-1][np.diff(group[order]) == 0]
     for column in in_words:
         if len(before_last) and column.gaps[before_last].all():
