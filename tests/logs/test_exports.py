@@ -307,7 +307,9 @@ def test_the_index_of_every_file_is_left_out_and_so_is_a_column_that_counts_rows
     said(made.notes, "`Unnamed: 0` only numbers the rows", "`Lp.` only numbers the rows")
 
 
-@pytest.mark.parametrize("word", ["#NV", "#DIV/0!", "#N/D", "#WERT!", "#¡VALOR!", "未測定", "b/d", "sem dados", "不明"])
+@pytest.mark.parametrize(
+    "word", ["#NV", "#DIV/0!", "#N/D", "#WERT!", "#¡VALOR!", "未測定", "b/d", "sem dados", "不明", "–", "neměřeno"]
+)
 def test_errors_of_spreadsheets_are_gaps(word: str) -> None:
     made = prepare({"x": [1, word, 3, 4], "reward": [0, 1, 0, 1]}, bandit=True)
     assert made.columns["obs_x: missing"].tolist() == [0, 1, 0, 0]
