@@ -17,7 +17,8 @@ from reproduction.settings import Settings, assumed, cited, paper
 from reproduction.triple_link_coordinates import KNOWLEDGE, fourier_features, lqr
 from reproduction.triple_link_plant import Plant
 from reproduction.triple_link_verdicts import plot, summarize
-from sparsetd.control import Rule, evaluate, online, policy_iteration
+from sparsetd.control import Rule, online, policy_iteration
+from sparsetd.control.acting import Episode, played
 from sparsetd.estimators import LARSTD
 from sparsetd.logs import Transitions, concatenate
 from sparsetd.system import Array
@@ -191,7 +192,13 @@ def learn(
 
 def _balanced(env: Any, choose: Any, max_steps: int, push: int) -> int:
     """Steps of a frozen policy after a first push."""
-    return evaluate(env, choose, max_steps=max_steps, first_action=push).steps
+    return pushed(env, choose, max_steps, push).steps
+
+
+def pushed(env: Any, choose: Any, max_steps: int, push: int) -> Episode:
+    """An episode whose first action is a push."""
+    first = [push]
+    return played(env, lambda s: first.pop() if first else choose(s), max_steps=max_steps)
 
 
 def _lars(settings: TripleLinkSettings, unit: Unit) -> list[Row]:
@@ -229,7 +236,7 @@ def _walk(dt: float, rng: np.random.Generator) -> Transitions:
 
 def _reference(settings: TripleLinkSettings, n_x: int) -> Row:
     controller = lqr(Plant(), settings.dt)
-    episode = evaluate(environment(settings.dt), controller, max_steps=n_x, first_action=PUSHES[0])
+    episode = pushed(environment(settings.dt), controller, n_x, PUSHES[0])
     return {"solved": episode.steps >= n_x, "episodes": 0, "longest": episode.steps}
 
 

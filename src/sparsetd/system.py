@@ -31,6 +31,7 @@ from scipy.linalg.lapack import dtbtrs
 
 Array = NDArray[Any]
 Trace = Literal["state", "action", "emphatic"]
+COLUMNS = ("ratio", "discount", "start", "interest")  # of a `Batch`, beside φ, φ' and the reward
 
 # The three directions of a transition, in the order of the columns of B_t.
 PHI, PSI, E = np.eye(3)
@@ -112,7 +113,7 @@ class Batch:
     @property
     def columns(self) -> dict[str, Array]:
         """The columns that an estimator's `fit` takes beside φ, φ' and the reward."""
-        return {name: getattr(self, name) for name in ("ratio", "discount", "start", "interest")}
+        return {name: getattr(self, name) for name in COLUMNS}
 
     @property
     def n_features(self) -> int:

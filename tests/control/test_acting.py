@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sparsetd.control import EstimatorLearner, Rule, evaluate, online, rollout
+from sparsetd.control import EstimatorLearner, Rule, online, rollout
+from sparsetd.control.acting import played
 from sparsetd.estimators import GQ, ROGQ, DivergenceWarning
 
 
@@ -67,14 +68,14 @@ def test_greedy_gq_learns_the_chain(behavior):
     assert len(episodes) == 400
     right = learner.estimator.coef_.reshape(2, 6)[1, 2:5]
     assert right == pytest.approx(0.9 ** np.arange(2, -1, -1), abs=0.05)
-    assert evaluate(Chain(), lambda s: int(learner.values(one_hot(s)).argmax())).steps == 3
+    assert played(Chain(), lambda s: int(learner.values(one_hot(s)).argmax())).steps == 3
 
 
 @pytest.mark.parametrize("estimator", [GQ, ROGQ])
 def test_automatic_steps_find_the_policy(estimator):
     learner = EstimatorLearner(estimator(gamma=0.9, lam=0.4), n_actions=2)
     online(Chain(), learner, one_hot, np.random.default_rng(2), behavior=Rule(epsilon=0.5), n_episodes=200)
-    assert evaluate(Chain(), lambda s: int(learner.values(one_hot(s)).argmax()), max_steps=50).total == 1.0
+    assert played(Chain(), lambda s: int(learner.values(one_hot(s)).argmax()), max_steps=50).total == 1.0
 
 
 def test_stop_and_step_limit():

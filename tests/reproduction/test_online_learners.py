@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from reproduction.online_learners import GreedyGQ, GreedyROGQ
-from sparsetd.control import EstimatorLearner, Rule, Step, evaluate, online
+from sparsetd.control import EstimatorLearner, Rule, Step, online
+from sparsetd.control.acting import played
 from sparsetd.estimators import GQ, ROGQ, TD
 
 A, D = 3, 4
@@ -185,7 +186,7 @@ def test_automatic_steps_learn_the_chain(lam):
 def test_automatic_steps_of_rogq_find_the_policy(lam):
     learner = GreedyROGQ(2, 6, gamma=0.9, lam=lam, step_size="auto", acting="average")
     online(Chain(), learner, one_hot, np.random.default_rng(1), behavior=Rule(epsilon=0.3), n_episodes=400)
-    assert evaluate(Chain(), lambda s: int(learner.values(one_hot(s)).argmax()), max_steps=50).total == 1.0
+    assert played(Chain(), lambda s: int(learner.values(one_hot(s)).argmax()), max_steps=50).total == 1.0
 
 
 def test_an_automatic_step_never_overshoots():

@@ -1,7 +1,6 @@
 """What type checkers see of `sparsetd.control`, and where its public names are found when they are first used."""
 
 from sparsetd.control.acting import Episode as Episode
-from sparsetd.control.acting import evaluate as evaluate
 from sparsetd.control.acting import online as online
 from sparsetd.control.acting import rollout as rollout
 from sparsetd.control.iteration import LinearValues as LinearValues

@@ -28,7 +28,7 @@ Behavior = Callable[[Array], Array]  # of one observation
 class Episode:
     """Tells how an episode went: its length, its undiscounted return, its end, and whether the weights stayed finite.
 
-    See also `online`; `rollout`; `evaluate`: the functions that return it.
+    See also `online`; `rollout`: the functions that return it.
 
     Examples
     --------
@@ -135,8 +135,6 @@ def rollout(
     A policy maps observations (n, p) → probabilities (n, A).
     The policy of `policy_iteration`, of `improve`, `greedy(model.q)` and any target of `sparsetd.evaluate` fit here.
 
-    See also `evaluate`: one episode of a function that chooses actions.
-
     Examples
     --------
     >>> import gymnasium
@@ -154,32 +152,15 @@ def rollout(
         row = action_probabilities(policy, np.asarray(observation).reshape(1, -1), action_names=names)[0]
         return draw_action(row, rng.random())
 
-    return [evaluate(env, choose, int(rng.integers(2**31)), max_steps) for _ in range(n_episodes)]
+    return [played(env, choose, int(rng.integers(2**31)), max_steps) for _ in range(n_episodes)]
 
 
-def evaluate(
-    env: Any, choose: Callable[[Array], int], seed: int = 0, max_steps: int = 10_000, first_action: int | None = None
-) -> Episode:
-    """Runs one episode of a function that chooses an action for each observation, without learning.
-
-    `first_action`, where it is given, replaces the first choice.
-
-    See also `rollout`: episodes of a policy that gives probabilities; `sparsetd.evaluate`: the value of a policy from
-    logged decisions.
-
-    Examples
-    --------
-    >>> import gymnasium
-    >>> from sparsetd.control import evaluate
-    >>> env = gymnasium.make('CartPole-v1')
-    >>> evaluate(env, lambda s: int(s[2] + s[3] > 0), seed=0, max_steps=100)
-    Episode(steps=100, total=100.0, terminated=False, finite=True)
-    """
+def played(env: Any, choose: Callable[[Array], int], seed: int = 0, max_steps: int = 10_000) -> Episode:
+    """Run one episode of a function that chooses an action for each observation, without learning."""
     observation, _ = env.reset(seed=seed)
     total = 0.0
     for t in range(1, max_steps + 1):
-        action = first_action if t == 1 and first_action is not None else choose(observation)
-        observation, reward, terminated, truncated, _ = env.step(action)
+        observation, reward, terminated, truncated, _ = env.step(choose(observation))
         total += float(reward)
         if terminated or truncated:
             return Episode(t, total, bool(terminated))

@@ -29,14 +29,13 @@ from sparsetd.logs.checks import finite as check_finite
 from sparsetd.logs.checks import flags
 from sparsetd.metrics import mspbe
 from sparsetd.penalties import Ridge
-from sparsetd.system import Array, Batch, Solution, Table
+from sparsetd.system import COLUMNS, Array, Batch, Solution, Table
 
 Triple = tuple[Table, Any, Any]  # operator, penalty, solver
 Run = tuple[Table, Any, Any, Any]  # the triple, and the penalty's weight of each feature
 
 # What rows may be for scikit-learn; whether they are finite is checked by us, who name the row.
 ROWS: dict[str, Any] = {"accept_sparse": "csr", "dtype": (np.float64, np.float32), "ensure_all_finite": False}
-COLUMNS = ("ratio", "discount", "start", "interest")  # what rows have beside X, y and X_next
 # A fit is cut into so many chunks that its history has some points; chunking never changes the result.
 HISTORY_POINTS = 12
 HISTORY_ROWS = 500

@@ -12,12 +12,11 @@ import scipy.sparse as sp
 
 from sparsetd._tools.lazy_names import renamed
 from sparsetd._tools.progress import track
-from sparsetd.estimators.base import COLUMNS
 from sparsetd.estimators.validation import check_parameters, refuse_states
 from sparsetd.logs import Transitions
 from sparsetd.logs.checks import joined
 from sparsetd.storage.cache import SECONDS, Checkpoint, key_of
-from sparsetd.system import Batch, rows_of
+from sparsetd.system import COLUMNS, Batch, rows_of
 
 # A part of the last level of cache, which leaves room for the states. A smaller block would fit a core's own cache, but
 # then every model's state would have to be fetched more often.

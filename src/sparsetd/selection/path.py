@@ -21,12 +21,11 @@ import numpy as np
 from sparsetd import plots
 from sparsetd._tools.frames import ROWS, Framed, frame
 from sparsetd._tools.progress import track
-from sparsetd.estimators.base import COLUMNS
 from sparsetd.estimators.sparse_td import ExactTD, SparseTD
 from sparsetd.selection.moments import lengths, weighted_products
 from sparsetd.solvers.mean import selected_rows
 from sparsetd.solvers.saddle import SUPPORT_TOLERANCE, Family, rho_grid
-from sparsetd.system import Array, Batch, Table
+from sparsetd.system import COLUMNS, Array, Batch, Table
 
 
 @dataclass(frozen=True, eq=False)
