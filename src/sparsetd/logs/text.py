@@ -392,4 +392,6 @@ def typed(values: list[Any], as_text: bool) -> Array:
     """Make an array of values without types: numbers if all are numbers; ids become text, unless they are missing."""
     if as_text:
         return objects([id_text(v) if isinstance(v, (int, float)) and v == v else v for v in values])
-    return np.asarray(values) if set(map(type, values)) <= {float, int, bool} else objects(values)
+    if set(map(type, values)) <= {float, int, bool, type(None)}:
+        return np.asarray([np.nan if value is None else value for value in values])
+    return objects(values)
