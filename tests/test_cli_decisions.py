@@ -208,6 +208,13 @@ def test_a_policy_that_may_be_worse_than_what_was_done_is_not_advised():
     assert advised(-0.1, -0.1, best_set=["b"]).startswith("Keep to what was done: none of these policies is better")
 
 
+def test_a_policy_that_is_not_to_be_relied_on_is_not_drawn_as_one_of_the_best():
+    ends = {"a": [0.5, 1.5], "wild": [-90.0, 90.0]}
+    page = comparison(a_comparison(ends, unjudged=["wild"])).html()
+    bold = re.findall(r'class="name strong"[^>]*>([^<]*)<', page)
+    assert set(bold) == {"a"}
+
+
 def test_what_was_done_is_not_compared_with_itself():
     strong = {"gamma": 1.5, "tried": 10.0, "columns": [["lactate", 1.4]], "sentence": ""}
     nothing = {"value": 0.0, "interval": [0.0, 0.0], "robustness": None}

@@ -308,6 +308,12 @@ def test_numbers_beside_one_another_share_their_last_place(values, finest, texts
     assert [Numbers.of(values, finest).signed(v) for v in values] == texts
 
 
+def test_a_wild_interval_does_not_round_what_was_done():
+    text = page(changed(value=-0.04, interval=[-148.0, 148.0], severity="red", warnings=[caution("red", "No.")]))
+    assert "The mean per episode would be 0 (" in text
+    assert "In the log it is 0.722" in text
+
+
 def test_an_interval_can_be_seen_in_the_digits():
     text = page(changed(value=1000000.0, interval=[999980.0, 1000020.0]))
     assert "999,980 to 1,000,020" in text

@@ -46,20 +46,21 @@ def intervals(
     written = Numbers.of(seen, (max(ends) - min(ends)) if ends else None)
     left, right = chart.x_range
     for i, (name, value, interval, css) in enumerate(rows):
+        chart.rows.append((name, css == "main"))
+        if not left <= value <= right:
+            at, side, arrow = (left, "start", "◂ {}") if value < left else (right, "end", "{} ▸")
+            chart.add("text", (at,), (i,), f"name {side}", arrow.format(written(value)))
+            continue
         ends = finite(interval)
         low, high = ends or (value, value)
-        inside = (min(max(low, left), right), max(min(high, right), left))
-        chart.add("line", inside, (i, i), f"whisker {css}".rstrip())
-        # An arrow where the whisker leaves the picture, with the number of a point that lies outside.
-        if low < left:
-            chart.add("text", (left,), (i,), "name start", f"◂ {written(value)}" if value < left else "◂")
+        chart.add("line", (max(low, left), min(high, right)), (i, i), f"whisker {css}".rstrip())
+        if low < left:  # the whisker leaves the picture
+            chart.add("text", (left,), (i,), "name start", "◂")
         if high > right:
-            chart.add("text", (right,), (i,), "name end", f"{written(value)} ▸" if value > right else "▸")
-        if left <= value <= right:
-            told = f", {at_level(level, ends, written)}" if ends else ""
-            size = 6 if css == "main" else 4.5
-            chart.add("point", (value,), (i,), f"dot {css}", f"{name}: {written(value)}{told}", size=size)
-        chart.rows.append((name, css == "main"))
+            chart.add("text", (right,), (i,), "name end", "▸")
+        told = f", {at_level(level, ends, written)}" if ends else ""
+        size = 6 if css == "main" else 4.5
+        chart.add("point", (value,), (i,), f"dot {css}", f"{name}: {written(value)}{told}", size=size)
     if guide is not None:
         chart.rule("line warm dash" if named else "line main dash", guide, named)
     return chart
@@ -113,7 +114,7 @@ def path(penalty: Sequence[float], lines: Mapping[str, Sequence[float]], named: 
 def histogram(edges: Sequence[float], counts: Sequence[float], x_kind: Kind = "log") -> Chart:
     """How often the rows count: a histogram of their importance ratios, logarithmic so that a few heavy rows show."""
     names = ("how often a row counts (importance ratio)", "rows", "How often the rows count")
-    chart = Chart((edges[0], edges[-1]), (0.5, 2.0 * max(counts)), *names, x_kind=x_kind, y_kind="log")
+    chart = Chart((edges[0], edges[-1]), (0.8, 2.0 * max(counts)), *names, x_kind=x_kind, y_kind="log")
     for low, high, n in zip(edges[:-1], edges[1:], counts, strict=True):
         if n:
             tip = f"{count(n)} rows count {number(low)} to {number(high)} times"

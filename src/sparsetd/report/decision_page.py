@@ -150,7 +150,7 @@ def _shares(acts: Mapping[str, Payload]) -> Table:
 
 def _values(p: Payload) -> list[Block]:
     """The values with their intervals: against the threshold of a family of rules, else by name."""
-    label, best = p.get("unit") or "value per episode", set(p["best_set"])
+    label, best = p.get("unit") or "value per episode", set(p["best_set"]) - set(p["unjudged"])
     rows = [(r["name"], r["value"], r["interval"], "main" if r["name"] in best else "") for r in p["values"]]
     done, named = p["done"], "what was done"
     rows.append(("What was done", done["value"], done["interval"], "warm"))

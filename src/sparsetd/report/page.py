@@ -95,7 +95,8 @@ def _comparison(p: Payload) -> str:
     discounted = p["gamma"] < 1 and p["n_rows"] > p["n_episodes"]
     later = f"; later rewards count less, by a factor of {p['gamma']:g} per step" if discounted else ""
     what, written = p.get("unit") or "the sum of its rewards", answers(p)
-    observed, modelled = (written(p[key]["value"]) for key in ("observed_return", "behavior_modelled"))
+    # A wild interval of the policy must not round the value of what was done.
+    observed, modelled = (answers({**p, **p[key]})(p[key]["value"]) for key in ("observed_return", "behavior_modelled"))
     cut = p["behavior_value"]["name"] != p["observed_return"]["name"]
     first = f"The mean per episode would be {written(p['value'])} ({what}{later}). In the log it is {observed}"
     first += f"; had no episode been cut, it would have been about {modelled}." if cut else "."
@@ -130,7 +131,7 @@ def _bounds(rows: Sequence[Payload], unit: str) -> list[Block]:
 
 def answers(p: Payload) -> Numbers:
     """The format of the values of policies: as many digits as the interval of the answer supports."""
-    ends = [v for v in p["interval"] if v is not None and math.isfinite(v)]
+    ends = pictures.finite(p["interval"])
     return Numbers.of([p["value"], *ends, p["behavior_value"]["value"]], ends[-1] - ends[0] if ends else None)
 
 
