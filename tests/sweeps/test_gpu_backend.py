@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from gpu.emulation import emulate
@@ -9,6 +11,8 @@ from gpu.emulation import emulate
 from sparsetd import GTD2, LSTD, ROTD, TD, TDC, LinearTD, penalties, sweep
 from sparsetd.estimators import PFGTD, RDATD, MirrorDescentTD, ROTDLasso
 from sparsetd.problems import random_mdp, random_walk, star
+from sparsetd.sweeps.cuda.job import inputs_of, shape_of
+from sparsetd.sweeps.cuda.launch import _check_room
 from sparsetd.sweeps.gpu import job_of
 
 
@@ -68,3 +72,20 @@ def test_what_a_gpu_cannot_do_names_the_backend_that_can(model, what):
 def test_without_a_gpu_there_is_one_sentence():
     with pytest.raises((ImportError, RuntimeError), match="cores"):
         sweep(TDC(), {"step_size": [0.1]}, random_walk(), backend="cuda")
+
+
+def test_a_launch_that_does_not_fit_is_refused_before_it_begins():
+    class Device:
+        """As much of CuPy as the question takes: 1 GiB free."""
+
+        class cuda:
+            class runtime:
+                memGetInfo = staticmethod(lambda: (2**30, 2**34))
+
+        get_default_memory_pool = staticmethod(lambda: SimpleNamespace(free_bytes=lambda: 0))
+
+    inputs = inputs_of([job_of(TDC(step_size=0.1))], [random_walk().trajectory(10, 0)], np.float32)
+    shape = shape_of([job_of(TDC(step_size=0.1))], 5, 1, np.float32, origin=False)
+    _check_room(Device, shape, inputs, 1, 4)
+    with pytest.raises(MemoryError, match=r"would hold takes about .* but 0.9 GiB are free: run fewer settings"):
+        _check_room(Device, shape, inputs, 10**9, 4)

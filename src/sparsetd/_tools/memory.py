@@ -19,9 +19,9 @@ LIMITS = (
 )
 
 
-def require(need: float, what: str, remedy: str) -> None:
-    """Refuse work that needs more bytes than are available: "… takes about 7.0 GiB, but 3.1 GiB are free: …"."""
-    free = available()
+def require(need: float, what: str, remedy: str, free: float | None = None) -> None:
+    """Refuse work that needs more bytes than are free: "… takes about 7.0 GiB, but 3.1 GiB are free: …"."""
+    free = available() if free is None else free
     if need > free:
         sizes = f"takes about {need / GIB:.1f} GiB, but {free / GIB:.1f} GiB are free"
         raise MemoryError(f"{what} {sizes}: {remedy}")

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from sparsetd._tools.memory import require
 from sparsetd.sweeps.cuda.job import Inputs, Job, Shape, shape_of
 from sparsetd.system import Array
 
@@ -111,11 +112,8 @@ def _check_room(cp: Any, shape: Shape, inputs: Inputs, points: int, size: int) -
     wanted = size * shape.width * (2 * sets * n + len(inputs.job) * points * inputs.actions)
     wanted += size * d * sets * n * (0 if shape.job.rule == "fixed" else 6)
     free = cp.cuda.runtime.memGetInfo()[0] + cp.get_default_memory_pool().free_bytes()
-    if wanted > SPARE * free:
-        raise MemoryError(
-            f"the GPU has {free / 2**30:.1f} GiB free and this needs {wanted / 2**30:.1f}: run fewer settings, seeds "
-            "or curve points at once, or use backend='cores'"
-        )
+    remedy = "run fewer settings, seeds or curve points at once, or use backend='cores'"
+    require(wanted, "what the GPU would hold", remedy, SPARE * free)
 
 
 def _numbers(cp: Any, values: Any, kind: Any = np.float64) -> Any:
