@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from sparsetd.control import LinearValues, policy_iteration, rollout, uniform
-from sparsetd.estimators import LSTD, TD
+from sparsetd.estimators import GQ, LSTD, TD
+from sparsetd.features import featurize
 from sparsetd.logs import Transitions, concatenate
 from sparsetd.logs.environments import collect
 
@@ -101,6 +103,23 @@ def test_warm_start_begins_where_the_last_evaluation_ended():
     error = [np.abs(r.iterations[-1].values.coef.T - exact).max() for r in (cold, warm)]
     assert cold.iterations[0].values.coef == pytest.approx(warm.iterations[0].values.coef)
     assert error[1] <= error[0]
+
+
+def test_the_trace_of_gq_gets_the_ratio_of_the_evaluated_policy():
+    rng = np.random.default_rng(0)
+    action, states = rng.integers(2, size=60), rng.integers(5, size=61)[:, None]
+    ended = np.arange(60) % 6 == 5
+    behavior = np.where(action == 0, 0.8, 0.2)
+    how = {"action": action, "terminated": ended, "behavior_prob": behavior}
+    log = Transitions.from_arrays(states[:-1], rng.normal(size=60), states[1:], **how)
+    model = GQ(gamma=0.9, lam=0.7, step_size=0.05)
+    found = policy_iteration(model, log, OneHot(5), 0.9, n_actions=2, n_iter=1).iterations[0].values.coef
+    rows = featurize(log, OneHot(5), 0.9, uniform(2))
+    assert rows.ratio == pytest.approx(0.5 / behavior)
+    expected = clone(model).fit(rows.phi, rows.reward, rows.phi_next, **rows.columns).coef_
+    assert found.ravel() == pytest.approx(expected, rel=1e-12)
+    without = clone(model).fit(rows.phi, rows.reward, rows.phi_next, discount=rows.discount, start=rows.start).coef_
+    assert np.abs(found.ravel() - without).max() > 1e-3
 
 
 def test_values_are_blocks_times_features():

@@ -19,6 +19,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from sparsetd._tools.frames import Framed, frame
+from sparsetd._tools.lazy_names import renamed
 from sparsetd.control.policies import Rule, ValuePolicy, uniform
 from sparsetd.estimators import LSTD
 from sparsetd.features.featurize import featurize, state_features
@@ -135,6 +136,7 @@ class PolicyIteration(Framed):
         return ValuePolicy(replace(kept[-1], coef=np.mean([v.coef for v in kept], axis=0)), Rule())
 
 
+@renamed
 def policy_iteration(
     evaluator: Any,
     transitions: Transitions | Sampler,
@@ -147,7 +149,6 @@ def policy_iteration(
     initial: Policy | None = None,
     tol: float = 1e-8,
     warm_start: bool = False,
-    use_ratio: bool = False,
 ) -> PolicyIteration:
     """Alternate evaluation and greedy improvement until the policy repeats or `n_iter` evaluations are done.
 
@@ -166,7 +167,6 @@ def policy_iteration(
     initial : the policy evaluated first; uniform by default
     tol : relative change of the weights that counts as none
     warm_start : start each evaluation from the last weights (for estimators with `coef_init`)
-    use_ratio : pass π(a|s)/μ(a|s) to the estimator: only GQ-type traces (λ > 0) need it for action values
 
     Examples
     --------
@@ -199,8 +199,9 @@ def policy_iteration(
             model = clone(evaluator)
         if warm_start and previous is not None:
             model.set_params(coef_init=previous)
-        columns = {"ratio": batch.ratio if use_ratio else None, "discount": batch.discount, "start": batch.start}
-        model.fit(batch.phi, batch.reward, batch.phi_next, **columns)
+        # The action of an action value is given, so that a ratio corrects the trace of GQ(λ) and its kin only.
+        ratio = batch.ratio if model.triple()[0].trace == "action" else None
+        model.fit(batch.phi, batch.reward, batch.phi_next, ratio=ratio, discount=batch.discount, start=batch.start)
         values = LinearValues(features, model.coef_.reshape(n_actions, -1), float(model.intercept_), data.names, own)
         policy = ValuePolicy(values, rule or Rule())
         result.iterations.append(_record(values, previous, model, time.perf_counter() - began, seen, data))
