@@ -28,9 +28,14 @@ def asked(rows, *asks):
     return found[0] if len(found) == 1 else found
 
 
+def dense_part(batch, episodes, columns=None, ratios=None):
+    """The part on these columns of φ, dense; on all of them by default."""
+    return Part(batch, episodes, ratios=ratios).on(np.arange(batch.n_features) if columns is None else columns)
+
+
 def fitted(batch, support, episodes):
     """The value function on the columns `support` of a batch, and the part that it was fitted on."""
-    part = Part.of(batch, episodes, support)
+    part = dense_part(batch, episodes, support)
     return LinearValue.solve(sums_of(part)), part
 
 

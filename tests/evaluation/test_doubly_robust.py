@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from evaluation.clinic import GAMMA, Clinic, policy_of, tables
-from evaluation.logs import asked
+from evaluation.logs import asked, dense_part
 
 from sparsetd.evaluation import evaluate
 from sparsetd.evaluation.action_values import ActionRows, robust_with_q, second_opinion
 from sparsetd.evaluation.episodes import Episodes
 from sparsetd.evaluation.held_out import doubly_robust, held_out_sums, without_each
 from sparsetd.evaluation.linear import LinearValue, sums_of
-from sparsetd.evaluation.reading import Ask, Part
+from sparsetd.evaluation.reading import Ask
 from sparsetd.evaluation.target import Target
 from sparsetd.features.featurize import featurize
 
@@ -23,7 +23,7 @@ TRUTH = CLINIC.value(TABLE)
 def posed(n, seed=0, columns=slice(None)):
     log = CLINIC.log(n, seed).with_target(policy_of(TABLE))
     batch = featurize(log, None, GAMMA)
-    part = Part.of(batch, Episodes.of_log(log, GAMMA), np.arange(4)[columns])
+    part = dense_part(batch, Episodes.of_log(log, GAMMA), np.arange(4)[columns])
     fold = np.arange(n) % 5
     return part, sums_of(part, fold, 5), fold
 

@@ -139,7 +139,7 @@ def left_out(estimator, episodes, *columns):
     """The jackknife's standard error: the estimator itself on all episodes but one."""
     n, values = len(episodes), []
     for i in range(n):
-        rest = episodes.only(np.arange(n) != i)
+        rest = episodes.some(np.arange(n) != i)
         values.append(estimator(rest, *(column[episodes.of != i] for column in columns)).value)
     return np.sqrt((n - 1) / n * np.sum((values - np.mean(values)) ** 2))
 

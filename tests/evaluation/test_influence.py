@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from evaluation.logs import asked, fitted
+from evaluation.logs import asked, dense_part, fitted
 
 from sparsetd.evaluation import linear
 from sparsetd.evaluation.choice import mean_system
 from sparsetd.evaluation.episodes import Episodes, Facts
 from sparsetd.evaluation.linear import LinearValue, second_way, sums_of, verify
-from sparsetd.evaluation.reading import Ask, Part
+from sparsetd.evaluation.reading import Ask
 from sparsetd.evaluation.support import support, weight_sums
 from sparsetd.features.featurize import featurize
 from sparsetd.logs import Transitions
@@ -41,7 +41,7 @@ def walks(seed=0, lengths=(1, 2, 3, 9, 12) * 8, columns=3, cut=True):
 
 
 def part_of(log):
-    return Part.of(featurize(log, None, GAMMA), Episodes.of_log(log, GAMMA))
+    return dense_part(featurize(log, None, GAMMA), Episodes.of_log(log, GAMMA))
 
 
 def widened(log, here, there):
@@ -158,7 +158,7 @@ def test_support_counts_the_weights_of_rows_and_episodes():
 def test_a_log_of_the_target_itself_that_ends_at_once_counts_every_episode():
     """One step, ρ = 1 and no feature: every ω is 1/n."""
     log = walks(0, lengths=(1,) * 30, cut=False)
-    part = Part.of(featurize(log, None, GAMMA), Episodes.of_log(log, GAMMA), np.arange(0), np.ones((1, 30))).under(0)
+    part = dense_part(featurize(log, None, GAMMA), Episodes.of_log(log, GAMMA), np.arange(0), np.ones((1, 30))).under(0)
     found = supported(LinearValue.solve(sums_of(part)), part)
     assert (found.effective_rows, found.effective_episodes) == (pytest.approx(30), pytest.approx(30))
     assert found.negative == 0.0
@@ -210,8 +210,8 @@ def test_sums_on_some_columns_are_those_of_a_part_on_them():
     log = walks(8)
     batch, episodes = featurize(log, None, GAMMA), Episodes.of_log(log, GAMMA)
     some = np.array([2, 0])
-    ours = sums_of(Part.of(batch, episodes)).on(np.append(some, 3))
-    theirs = sums_of(Part.of(batch, episodes, some))
+    ours = sums_of(dense_part(batch, episodes)).on(np.append(some, 3))
+    theirs = sums_of(dense_part(batch, episodes, some))
     for name in ours.__dataclass_fields__:
         np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name), rtol=1e-12, atol=1e-12)
 

@@ -110,7 +110,10 @@ def test_it_is_lstd():
 def test_coefficient_errors_match_the_jackknife():
     log, _ = chain(np.random.default_rng(2), 100)
     model, part = fit(log)
-    errors = [e.standard_error for e in coefficients(model, asked(part, Ask(score_powers, (model,))))]
+    errors = [
+        e.standard_error
+        for e in coefficients(model, asked(part, Ask(score_powers, (model, np.eye(len(model.theta))[:-1]))))
+    ]
     without = np.array([fit(log[np.flatnonzero(part.episodes.of != i)])[0].theta[:-1] for i in range(100)])
     jackknife = np.sqrt(99 / 100 * ((without - without.mean(axis=0)) ** 2).sum(axis=0))
     np.testing.assert_allclose(errors, jackknife, rtol=0.15)

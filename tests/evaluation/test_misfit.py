@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from evaluation.logs import GAMMA, asked, linear_walk, one_step, with_columns
+from evaluation.logs import GAMMA, asked, dense_part, linear_walk, one_step, with_columns
 
 from sparsetd.evaluation import evaluate
 from sparsetd.evaluation import misfit as module
@@ -16,7 +16,7 @@ from sparsetd.evaluation.episodes import Episodes
 from sparsetd.evaluation.estimate import Estimate
 from sparsetd.evaluation.linear import LinearValue, sums_of
 from sparsetd.evaluation.misfit import FADING, ExtraSums, Fit, Misfit, extra_sums, misfit
-from sparsetd.evaluation.reading import Part, together
+from sparsetd.evaluation.reading import together
 from sparsetd.features.featurize import featurize
 from sparsetd.logs import Transitions
 
@@ -26,7 +26,7 @@ def codes(log):
 
 
 def probed(log):
-    part = Part.of(featurize(log, None, GAMMA), Episodes.of_log(log, GAMMA))
+    part = dense_part(featurize(log, None, GAMMA), Episodes.of_log(log, GAMMA))
     sums = sums_of(part)
     model, names = LinearValue.solve(sums), np.array([f"x{j}" for j in range(part.batch.n_features)])
     order = np.arange(len(names))

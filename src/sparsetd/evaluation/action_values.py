@@ -64,10 +64,9 @@ class ActionRows:
 
     def some(self, members: Array) -> ActionRows:
         """The rows of the episodes of a mask."""
-        rows, names = members[self.episodes.of], ("phi", "phi_next", "action", "pi", "pi_next")
-        return replace(
-            self, episodes=self.episodes.only(members), **{name: getattr(self, name)[rows] for name in names}
-        )
+        rows, names = self.episodes.rows(members), ("phi", "phi_next", "action", "pi", "pi_next")
+        columns = {name: getattr(self, name)[rows] for name in names}
+        return replace(self, episodes=self.episodes.some(members), **columns)
 
     def values(self, theta: Array) -> tuple[Array, Array]:
         """V(s) = Σ_a π(a|s)Q(s, a) of every row, and the TD error r + γV(s') − Q(s, a)."""

@@ -32,14 +32,14 @@ from sparsetd.estimators import SparseTD, ValueFunction, fit_stream
 from sparsetd.estimators.validation import refuse_states
 from sparsetd.evaluation.choice import FORMED, choose_on
 from sparsetd.evaluation.episodes import Groups
-from sparsetd.evaluation.linear import LinearValue, sums_of
+from sparsetd.evaluation.linear import LinearValue, score_powers, sums_of
 from sparsetd.evaluation.reading import Ask, Opened, Part, Settings, answer, open_log, sample
 from sparsetd.features.featurize import feature_names, featurize, state_features
 from sparsetd.logs import Shard, Transitions, concatenate, shards
 from sparsetd.logs.engines import Engine
 from sparsetd.logs.reading import read_ahead
 from sparsetd.selection import Interval, SparsePath, SparseTDSelect, StabilitySelection
-from sparsetd.selection.episodes import clustered_error, powers
+from sparsetd.selection.episodes import clustered_error
 from sparsetd.selection.intervals import of_error
 from sparsetd.selection.moments import Moments
 from sparsetd.selection.path import path_on
@@ -151,7 +151,7 @@ class Condensed:
             rows = (np.atleast_2d(np.asarray(at, dtype=np.float64)) - self.units.shift) / self.units.scale
             states = np.column_stack([rows, np.ones(len(rows))])[:, columns]
         estimate = np.array([linear.value]) if states is None else states @ linear.theta
-        ask = Ask(_influence_powers, (linear, states)).under(0).on(Part.on, columns[:-1])
+        ask = Ask(score_powers, (linear, states)).under(0).on(Part.on, columns[:-1])
         power = answer(self.log.rows.in_units(self.units), power=ask).power
         return of_error(estimate, *clustered_error(power, linear.n_episodes, len(columns) - 1), level)
 
@@ -240,15 +240,6 @@ def condense(
     units = found.units(log.units)
     Cache(checkpoint).clear()
     return Condensed(log, found.in_units(log.units, units), units, gamma, standardize)
-
-
-def _influence_powers(part: Part, model: LinearValue, states: Array | None) -> Array:
-    """Powers of the terms that episodes add to n times the error of V at the states, or of its mean at the start."""
-    first, n = part.episodes.first, model.n_episodes
-    score = np.add.reduceat((part.batch.ratio * model.errors(part))[:, None] * part.states, first) @ model.inverse.T
-    if states is not None:
-        return powers(n * states @ score.T)
-    return powers((score @ model.start + part.states[first] @ model.theta - model.value)[None])
 
 
 def fit_shards(

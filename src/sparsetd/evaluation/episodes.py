@@ -161,19 +161,16 @@ class Episodes:
         """The same episodes for another target policy."""
         return replace(self, ratio=ratio)
 
-    def some(self, members: slice) -> Episodes:
-        """A run of consecutive episodes, made of whole clusters."""
-        first, last = self.first[members], self.last[members]
-        rows, begin = slice(first[0], last[-1] + 1), first[0]
-        columns = (self.reward[rows], self.ratio[rows], self.of[rows] - self.of[begin], self.age[rows])
-        low, high = np.searchsorted(self.clusters, [members.start, members.stop])
-        clusters = self.clusters[low:high] - members.start
-        return Episodes(*columns, first - begin, last - begin, self.complete[members], clusters, self.gamma)
+    def rows(self, members: slice | Array) -> slice | Array:
+        """The rows of a run of episodes, as a slice, or of those of a mask."""
+        if isinstance(members, slice):
+            return slice(int(self.first[members][0]), int(self.last[members][-1]) + 1)
+        return np.flatnonzero(members[self.of])
 
-    def only(self, members: Array) -> Episodes:
-        """The episodes of a mask, in the same clusters."""
-        length, rows = (self.last - self.first + 1)[members], members[self.of]
-        cluster = np.searchsorted(self.clusters, np.flatnonzero(members), side="right")
+    def some(self, members: slice | Array) -> Episodes:
+        """Some of the episodes, in the same clusters."""
+        length, rows = (self.last - self.first + 1)[members], self.rows(members)
+        cluster = np.searchsorted(self.clusters, np.arange(len(self))[members], side="right")
         columns = (self.reward[rows], self.ratio[rows], length, self.complete[members])
         return Episodes.of_columns(*columns, self.gamma, cluster)
 

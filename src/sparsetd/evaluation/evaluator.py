@@ -306,7 +306,7 @@ def _detail(first: First, chosen: Choice, kept: Array | None, others: list[Linea
     constant = facts.gained / max(facts.left, 1e-12)  # γ = 1 leaves nothing to divide by
     asked = {
         "few": Ask(influence, (few,)).on(Part.on, inside),
-        "power": Ask(score_powers, (few,)).on(Part.on, inside),
+        "power": Ask(score_powers, (few, np.eye(len(few.theta))[:-1])).on(Part.on, inside),
         "held": Ask(held_out.held_out_sums, (others, metric, constant, begins, value), (first.groups.fold,)),
         "ratios": Ask(support.ratio_counts, (edges,)),
     }

@@ -318,7 +318,7 @@ def _columns(log: Opened, settings: Settings) -> tuple[Part | Parts, Array, Choi
     choices = [choice.choose(batch, default if estimator is None else estimator) for batch in seen]
     wanted = [choice.value_columns(batch, chosen.support) for batch, chosen in zip(seen, choices, strict=True)]
     columns = np.unique(np.concatenate(wanted))
-    return Part.of(whole.batch, whole.episodes, columns, whole.ratios), columns, choices[0], units
+    return whole.on(columns), columns, choices[0], units
 
 
 def _tail(part: Part) -> Array:

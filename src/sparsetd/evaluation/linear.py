@@ -309,10 +309,13 @@ def coefficients(model: LinearValue, power: Array) -> list[Estimate]:
     ]
 
 
-def score_powers(part: Part, model: LinearValue) -> Array:
-    """Σ_i x_i^k, k = 1, …, 4, of the influence x_i of every cluster on every coefficient."""
-    each = weighted_by_cluster(part.episodes, part.batch.ratio * model.errors(part), part.states)
-    return powers((model.n_clusters * each @ model.inverse[:-1].T).T)
+def score_powers(part: Part, model: LinearValue, states: Array | None = None) -> Array:
+    """Σ_i x_i^k, k = 1, …, 4, of the influence x_i of every cluster on V at states [φ 1]; by default on the value."""
+    errors = model.errors(part)
+    if states is None:
+        return powers(model.scores(part, errors)[None])
+    each = weighted_by_cluster(part.episodes, part.batch.ratio * errors, part.states)
+    return powers(model.n_clusters * states @ model.inverse @ each.T)
 
 
 def _inverse(A: Array, kept: Array, scale: Array, n_rows: int) -> Array:

@@ -16,7 +16,7 @@ follow the number of rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
 from types import SimpleNamespace
@@ -103,16 +103,10 @@ class Part:
 
     batch: Batch
     episodes: Episodes
-    ids: Array = field(default_factory=lambda: np.empty(0))
     units: Units | None = None
     ratios: Array | None = None
     beside: Basis | None = None
     made: tuple[Array, Array] | None = None
-
-    @classmethod
-    def of(cls, batch: Batch, episodes: Episodes, columns: Array | None = None, ratios: Array | None = None) -> Part:
-        """The part on these columns of φ, dense; on all of them by default."""
-        return cls(batch, episodes, ratios=ratios).on(np.arange(batch.n_features) if columns is None else columns)
 
     @cached_property
     def states(self) -> Array:
@@ -208,19 +202,12 @@ class Part:
             for some in cut:
                 yield self.some(some).whole(room), some
 
-    def some(self, members: slice) -> Part:
-        """Some of the episodes, in whole clusters."""
-        rows = slice(self.episodes.first[members][0], self.episodes.last[members][-1] + 1)
-        return self._taken(rows, self.episodes.some(members), self.ids[members])
-
-    def only(self, members: Array) -> Part:
-        """The episodes of a mask."""
-        return self._taken(np.flatnonzero(members[self.episodes.of]), self.episodes.only(members), self.ids[:0])
-
-    def _taken(self, rows: Any, episodes: Episodes, ids: Array) -> Part:
+    def some(self, members: slice | Array) -> Part:
+        """Some of the episodes: a run of them, or those of a mask."""
+        rows, episodes = self.episodes.rows(members), self.episodes.some(members)
         ratios = None if self.ratios is None else self.ratios[:, rows]
         made = None if self.made is None else (self.states[rows], self.changes[rows])
-        return replace(self, batch=self.batch[rows], episodes=episodes, ids=ids, ratios=ratios, made=made)
+        return replace(self, batch=self.batch[rows], episodes=episodes, ratios=ratios, made=made)
 
 
 def chosen(phi: Array | sp.csr_array, columns: Array) -> Array:
@@ -342,7 +329,7 @@ class Reading:
         beside = self.features if isinstance(self.features, Basis) else None
         features = self.features if beside is None else None
         batch = featurize(replace(log, ratio=np.ones(len(log))), features, self.gamma, clear=False)
-        return Part(batch, episodes, log.ids(), self.units, ratios, beside=beside)
+        return Part(batch, episodes, self.units, ratios, beside=beside)
 
 
 def _has_own(target: Target, log: Transitions) -> bool:
@@ -484,7 +471,7 @@ def open_log(source: Any, targets: Mapping[str, Any], settings: Settings) -> Ope
     part = reading(first, codes, ratios)
     units = Units.of(part.batch.phi, centre=False) if part.is_sparse else pilot_units(phi, part.batch.phi[:SAMPLE])
     rows: Part | Parts = part.in_units(units)
-    hashes, spans = hashed(part.ids if codes is None else codes), None
+    hashes, spans = hashed(first.ids() if codes is None else codes), None
     if len(parts) > 1:
         found = [hashed(shard.ids() if cluster is None else arranged(shard.read(), cluster)[1]) for shard in parts]
         hashes, sizes = np.concatenate(found), np.array([len(h) for h in found])

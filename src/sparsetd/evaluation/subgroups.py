@@ -141,7 +141,7 @@ def _group_influence(part: Part, code: Array, models: Sequence[LinearValue], mea
     for g, model in enumerate(models):
         members = code == g
         if members.any():
-            own = part.only(members)
+            own = part.some(members)
             inside = episodes.by_cluster(members.astype(np.float64)) > 0
             out[g, inside] = own.episodes.by_cluster(own.episodes.returns) if mean else model.influence(own)
     return [out]
