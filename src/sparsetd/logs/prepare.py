@@ -472,12 +472,10 @@ def _sort(table: Table, times: Array) -> None:
     same = (np.diff(times[order]) == 0) & (np.diff(table.group[order]) == 0)
     if same.any():
         one, other = sorted(table.rows[order[np.argmax(same) :][:2]].tolist())
-        table.problems.append(
-            f"`{name}` gives rows {table.nth(one)} and {table.nth(other)} of one episode the same time, and "
-            f"{int(same.sum()):,} rows are like that: if they are parts of one decision, such as the lines of a bill, "
-            "add them up to one row; otherwise name a column that tells them apart with --column time=NAME or the time "
-            "of the day with --column clock=NAME, or leave the order as it is with --keep order."
-        )
+        both = f"`{name}` gives rows {table.nth(one)} and {table.nth(other)} of one episode the same time"
+        parts = "if they are parts of one decision, such as the lines of a bill, add them up to one row"
+        apart = "otherwise tell them apart with --column time=NAME or --column clock=NAME, or say --keep order"
+        table.problems.append(f"{both}, and {int(same.sum()):,} rows are like that: {parts}; {apart}.")
     table.take(order)
 
 
@@ -496,10 +494,9 @@ def _join_discharges(table: Table) -> bool:
         table.columns[found] = replace(table.columns[found], codes=codes)
     rows = np.isin(np.arange(len(table.group)), ends)
     decided = option("--fill", f"{name}=…")
-    table.done.append(
-        f"`{name}` is empty {table.where(rows)}, each the last of an episode: nothing was decided there, so what such "
-        f"a row says about the end counts for the row before it (if something was decided, {decided})."
-    )
+    empty = f"`{name}` is empty {table.where(rows)}, each the last of an episode: nothing was decided there"
+    joined = "so what such a row says about the end counts for the row before it"
+    table.done.append(f"{empty}, {joined} (if something was decided, {decided}).")
     table.take(np.flatnonzero(~rows))
     return True
 
@@ -650,11 +647,10 @@ def _ends(table: Table, columns: Mapping[str, Array], absent: set[str]) -> dict[
     elif ends is None or "episode" not in columns:
         telling = [column for column in table.free if signs.tells_ends(column, table) and _may_have_worth(column)]
         in_words = "".join(f", or in words {_worth_of_words(column, {}, 'terminated')}" for column in telling)
-        table.problems.append(
-            f"Nothing says where an episode ended: name a yes/no column with --column terminated=NAME{in_words}, or "
-            "name the episode and say --ends last-row (it really ended there) or --ends cut (recording merely "
-            "stopped), or say --bandit (every row is a separate decision)."
-        )
+        named = f"name a yes/no column with --column terminated=NAME{in_words}"
+        told = "name the episode and say --ends last-row (it really ended) or --ends cut (recording merely stopped)"
+        bandit = "say --bandit (every row is a separate decision)"
+        table.problems.append(f"Nothing says where an episode ended: {named}, or {told}, or {bandit}.")
     else:
         how, role = ("ended for good", "terminated") if ends == "last-row" else ("was cut off", "truncated")
         table.done.append(f"Every episode {how} with its last row.")
