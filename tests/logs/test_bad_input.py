@@ -347,8 +347,20 @@ def test_batches_too_small_and_an_empty_directory(tmp_path: Path) -> None:
 def test_parts_with_other_columns(tmp_path: Path) -> None:
     pd.DataFrame({"obs_x": [1.0], "reward": [0.0]}).to_csv(tmp_path / "0.csv", index=False)
     pd.DataFrame({"obs_x": [1.0], "score": [0.0]}).to_csv(tmp_path / "1.csv", index=False)
-    with pytest.raises(ValueError, match="`reward` is missing from a later part"):
+    with pytest.raises(ValueError, match=r"1.csv lacks 'reward', which 0.csv has: give all parts the same columns"):
         read(tmp_path)
+
+
+@pytest.mark.parametrize("column", ["terminated", "behavior_prob", "obs_y"])
+def test_a_first_part_with_fewer_columns_than_the_others(tmp_path: Path, column: str) -> None:
+    """The first part decides which columns are read, so the others would be read without theirs."""
+    fewer = pd.DataFrame({"obs_x": [1.0, 2.0], "reward": [0.0, 1.0], "note": [1.0, 2.0]})
+    fewer.to_csv(tmp_path / "0.csv", index=False)
+    fewer.assign(**{column: [0.5, 1.0], "note": 3.0, "more": 4.0}).to_csv(tmp_path / "1.csv", index=False)
+    with pytest.raises(ValueError, match=rf"0.csv lacks '{column}', which 1.csv has: give all"):
+        read(tmp_path)
+    fewer.assign(more=4.0).to_csv(tmp_path / "1.csv", index=False)  # a column without a role is nobody's loss
+    assert len(read(tmp_path)) > 0
 
 
 def test_the_catalogue_is_long_enough() -> None:

@@ -30,7 +30,7 @@ from sparsetd.logs import checks, files
 from sparsetd.logs.checks import MOST, Array, counted_from, csr_of, explained, ids_of, lists_of, nth, show
 from sparsetd.logs.environments import open_minari
 from sparsetd.logs.files import Opened, Raw
-from sparsetd.logs.schema import SIZES, WIDEST, Schema, check_names, infer_schema, joined_actions
+from sparsetd.logs.schema import SIZES, WIDEST, Schema, check_names, infer_schema, joined_actions, listed
 from sparsetd.logs.text import open_csv, open_jsonl, typed
 from sparsetd.storage.cache import Cache
 from sparsetd.storage.container import distinct
@@ -72,7 +72,8 @@ class Log:
         self._first = self.parts[0][1]()
         try:
             known = {role: named for role, named in (earlier or {}).items() if role in SIZES or self._first.has(named)}
-            self.schema = infer_schema(self._first.names, **known | columns)
+            self.given = known | columns
+            self.schema = infer_schema(self._first.names, **self.given)
         except BaseException:
             self._first.close()  # a database would wait for the end of its result
             raise
@@ -87,15 +88,20 @@ class Log:
         alike = all(some.get("columns") == learnt[0].get("columns") for some in learnt)
         self.learnt: dict[str, Any] = dict(learnt[0]) if alike else {}
 
+    def _refuse_other_columns(self, i: int, names: Sequence[str]) -> None:
+        """Refuse a part that lacks a column of the first one, or whose own columns would have further roles."""
+        lacks = set(self.schema.used()) - set(names)
+        adds = set() if lacks else set(infer_schema(names, **self.given).used()) - set(self._first.names)
+        if lacks or adds:
+            short, other = (self.names[k] for k in ((i, 0) if lacks else (0, i)))
+            columns = listed(sorted(lacks or adds))
+            raise ValueError(f"{short} lacks {columns}, which {other} has: give all parts the same columns.")
+
     def __iter__(self) -> Generator[pa.Table]:
         first: pa.Table | None = None
         for i, (path, open_part) in enumerate(self.parts):
             opened = open_part() if i else self._first
-            known = set(opened.names)
-            absent = next((name for name in self.schema.used() if name not in known), None)
-            if absent is not None:
-                later = f"`{absent}` is missing from a later part of the source"
-                raise ValueError(f"{later}: give every part the same columns.")
+            self._refuse_other_columns(i, opened.names)
             self.said += filter(None, [opened.notes.get("said")])
             self.begins.append((self.n_rows, self.names[i]))
             with closing(opened.batches(self.schema.used(), self.batch_rows, self.schema.texts())) as batches:
