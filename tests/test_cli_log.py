@@ -304,7 +304,7 @@ def test_shards_go_on_from_a_model_file(capsys, log):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--init", "lstd.sparsetd"], "holds no solver state: fit it anew"),
+        (["--init", "lstd.sparsetd"], "holds no solver state: go on from a file"),
         (["--init", "tdc.sparsetd", "--method", "TD"], "--method is settled by the model file that --init names"),
         (["--init", "tdc.sparsetd", "--gamma", "0.5"], "--gamma is settled by the model file"),
         (["--init", "tdc.sparsetd", "--target", "1 if a > 0; else 0"], "holds state values: leave --target out"),

@@ -194,6 +194,15 @@ def test_what_cannot_stream_is_refused(log):
         fit_stream(TD(), [first, second | {"ratio": None}])
 
 
+def test_what_is_no_batch_is_refused_with_what_to_pass(log):
+    one = next(cut(log, 50))
+    for batches, kind in (([[1.0]], "list"), (one, "str")):
+        with pytest.raises(TypeError, match=rf"not a {kind}: pass a list of batches, or `read_batches"):
+            fit_stream(TD(), batches)
+    with pytest.raises(ValueError, match="a batch lacks X and y; it has phi, reward: X holds the features"):
+        fit_stream(TD(), [{"phi": one["X"], "reward": one["y"]}])
+
+
 def test_a_kept_checkpoint_goes_on_with_more_batches(log, tmp_path):
     X, y, columns = log
     path, batches = tmp_path / "kept", list(cut(log, 20))
@@ -235,7 +244,7 @@ def test_a_fitted_or_loaded_model_goes_on_from_where_it_was(log, model, tmp_path
 def test_a_model_that_cannot_go_on_says_so(log, tmp_path):
     batches = list(cut(log, 50))
     model_file.save(fit_stream(LSTD(gamma=0.9, alpha=0.1), batches), tmp_path / "m")
-    with pytest.raises(ValueError, match="holds no solver state: fit it anew"):
+    with pytest.raises(ValueError, match="holds no solver state: go on from a file"):
         fit_stream(model_file.load(tmp_path / "m"), batches)
     model_file.save(fit_stream(fresh(MODELS[0]), batches), tmp_path / "m")
     with pytest.raises(ValueError, match="X has 79 features, but TD is expecting 80"):

@@ -39,3 +39,8 @@ def test_what_nobody_may_ever_read_of_a_stream_is_made_when_it_is_read(average, 
     assert not np.shares_memory(model.coef_, model.coef_last_)
     before, _ = model.coef_last_.copy(), model.partial_fit(form(phi), reward, form(phi_next))
     assert not np.array_equal(model.coef_last_, before)
+
+
+def test_a_constant_of_a_table_is_varied_by_its_tables() -> None:
+    with pytest.raises(ValueError, match=r"lam=0.5 .* a table with its own constants \(to vary one, make a table"):
+        LinearTD(operator=td(), lam=0.5).triple()

@@ -291,3 +291,8 @@ def test_a_feature_map_needs_no_names() -> None:
     assert vf.feature_names_.tolist() == ["f0", "f1", "f2"]
     answer = evaluate(t, gamma=GAMMA, features=squares, n_resamples=0)
     assert answer.value == pytest.approx(vf.value(t.observation[t.start]).mean(), rel=1e-3)
+
+
+def test_what_is_no_log_is_refused_with_what_to_pass() -> None:
+    with pytest.raises(TypeError, match=r"learns from Transitions, not from a str: pass `read"):
+        ValueFunction(None, LSTD()).fit("log.parquet")

@@ -99,6 +99,12 @@ def columns_of(log: Mapping[str, Any] | Transitions) -> dict[str, Any]:
     if isinstance(log, Transitions):
         features = {"X": log.observation, "y": log.reward, "X_next": log.next_observation}
         log = features | {"start": log.start, "terminal": log.terminated, "ratio": log.importance_ratio()}
+    if not isinstance(log, Mapping):
+        what = f"a batch is {{'X': …, 'y': …}} or Transitions, not a {type(log).__name__}"
+        raise TypeError(f"{what}: pass a list of batches, or `read_batches(…)`, which reads any log in batches")
+    if absent := [name for name in ("X", "y") if log.get(name) is None]:
+        has = ", ".join(map(str, log))
+        raise ValueError(f"a batch lacks {' and '.join(absent)}; it has {has}: X holds the features and y the rewards")
     given = {name: values for name, values in log.items() if values is not None}
     return {name: values.tocsr() if sp.issparse(values) else values for name, values in given.items()}
 

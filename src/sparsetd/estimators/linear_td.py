@@ -66,7 +66,7 @@ class LinearTD(BaseTD):
     def _table(self) -> Table:
         given = self._given("eta", "lam")
         if isinstance(self.operator, Table):
-            self._refuse(given, "operator", "a table, whose constants are fixed")
+            self._refuse(given, "operator", "a table with its own constants (to vary one, make a table for each value)")
             return self.operator
         if self.operator not in operators.OPERATORS:
             raise ValueError(nearest("operator", self.operator, operators.OPERATORS))

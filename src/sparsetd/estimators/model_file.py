@@ -51,8 +51,10 @@ class NoState:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        remedy = "fit it anew, save a streaming method with learning=True, or keep a checkpoint"
-        raise ValueError(f"This model comes from a file, which holds no solver state: {remedy}.")
+        raise ValueError(
+            "This model comes from a file, which holds no solver state: go on from a file that `sparsetd fit --out` or "
+            "`save` wrote of a method that learns row by row (TD, TDC, ROTD …), not from an export, or fit it anew."
+        )
 
 
 def save(

@@ -96,6 +96,9 @@ class ValueFunction(BaseEstimator):
         return int(best) if np.ndim(best) == 0 else best
 
     def _begin(self, transitions: Transitions) -> None:
+        if not isinstance(transitions, Transitions):
+            what = f"a value function learns from Transitions, not from a {type(transitions).__name__}"
+            raise TypeError(f"{what}: pass `read(…)`, or give rows of features to the estimator itself")
         self.features_ = fit_features(transitions, self.features)
         self.estimator_ = clone(self.estimator)
         self.learnt_from_ = np.empty(0, dtype=np.uint64)

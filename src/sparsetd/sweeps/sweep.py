@@ -15,6 +15,7 @@ from typing import Any
 from sparsetd._tools.lazy_names import renamed
 from sparsetd._tools.progress import track
 from sparsetd._tools.workers import delayed, in_processes, thread_pools
+from sparsetd.estimators.validation import nearest
 from sparsetd.storage.atomic import replace_file
 from sparsetd.storage.cache import Cache, key_of
 from sparsetd.storage.container import Encoder
@@ -24,6 +25,7 @@ from sparsetd.system import Batch
 
 Progress = Callable[[int, int], None]
 Piece = tuple[int, list[int]]  # a seed, and which settings
+OPTIONS = ("n_rows", "sampling", "curve", "dtype")
 
 
 @renamed
@@ -85,6 +87,8 @@ def sweep(
     if n_runs < 1:
         raise ValueError(f"n_runs={n_runs} runs nothing: pass 1 or more")
     which = range(random_state, random_state + n_runs)
+    if unknown := options.keys() - set(OPTIONS):
+        raise TypeError(nearest("sweep's option", min(unknown), OPTIONS))
     dtype = options.pop("dtype", "float32")
     if "gamma" in grid and not isinstance(data, Control):
         raise ValueError("the discount belongs to the data, whose rows hold it: sweep data made with each gamma apart")
@@ -95,7 +99,7 @@ def sweep(
         again = n_runs > 1 and isinstance(data, Batch)
         task = Prediction(data, metric, resampled=again, trace=trace_for(settings, data, metric), **options)
     else:
-        what = "a Batch of rows, a finite problem or a Control task"
+        what = "a Batch of rows (`featurize` makes it of a log), a finite problem or a Control task"
         raise TypeError(f"a sweep runs on {what}, not on {type(data).__name__}")
     starts, every = range(0, len(settings), task.together), list(range(len(settings)))
     pieces = [(s, every[first : first + task.together]) for s in which for first in starts]
