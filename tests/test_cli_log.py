@@ -611,9 +611,12 @@ def test_fit_says_that_it_adds_a_constant(log, capsys):
     code, out, _ = run(capsys, *line)
     assert code == 0
     assert "and a constant, " in out
-    code, out, _ = run(capsys, *line, "--set", "fit_intercept=false")
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        code, out, err = run(capsys, *line, "--set", "fit_intercept=false")
     assert code == 0
     assert "constant" not in out
+    assert "every feature has mean 0" in err
 
 
 def test_fit_does_not_select_among_very_many_columns(folder, capsys):

@@ -96,7 +96,7 @@ def test_a_value_function_keeps_its_feature_map(features, tmp_path):
     rng = np.random.default_rng(1)
     s = rng.normal(size=(60, 2))
     log = Transitions.from_arrays(s, rng.normal(size=60), s[::-1], truncated=np.arange(60) % 10 == 9)
-    model = ValueFunction(features, LSTD(gamma=0.5, alpha=0.1)).fit(log)
+    model = ValueFunction(features, LSTD(gamma=0.5, alpha=0.1, fit_intercept=True)).fit(log)
     model_file.save(model, tmp_path / "m")
     back = model_file.load(tmp_path / "m")
     assert back.value(s).tobytes() == model.value(s).tobytes()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from sparsetd import evaluate
 from sparsetd.estimators import ETD, GQ, LSTD, ROGQ, TD, TDC, ValueFunction
@@ -296,3 +297,16 @@ def test_a_feature_map_needs_no_names() -> None:
 def test_what_is_no_log_is_refused_with_what_to_pass() -> None:
     with pytest.raises(TypeError, match=r"learns from Transitions, not from a str: pass `read"):
         ValueFunction(None, LSTD()).fit("log.parquet")
+
+
+def test_centred_features_without_a_constant_are_questioned() -> None:
+    log = expected_log()
+    states = replace(
+        log, observation=log.observation.astype(float), next_observation=log.next_observation.astype(float)
+    )
+    with pytest.warns(UserWarning, match=r"every feature has mean 0 and LSTD.* has no constant.*fit_intercept=True"):
+        ValueFunction(StandardScaler(), LSTD(gamma=GAMMA)).fit(states)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ValueFunction(StandardScaler(), LSTD(gamma=GAMMA, fit_intercept=True)).fit(states)
+        ValueFunction(None, LSTD(gamma=GAMMA)).fit(states)

@@ -225,14 +225,16 @@ def test_an_action_of_a_file_or_of_shards_is_a_target(tmp_path: Path) -> None:
     assert main(["shard", str(path), "--out", str(tmp_path / "parts"), "--shards", "2"]) == 0
     for source in (path, tmp_path / "parts"):
         assert reading("B", source) == ("B", {"ratio": None, "target_prob": None})
-        assert reading("c", source) == (None, {"target_prob": "c", "ratio": None})
+        asked, roles = reading("c", source)
+        assert (asked.words, asked.of_logged, roles) == ("c", True, {"target_prob": "c", "ratio": None})
 
 
 def test_a_source_is_read_as_the_target_needs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("log.csv").write_text("obs_x,reward\n1,2\n")
     assert reading("behavior", "log.csv") == ("behavior", {})
-    assert reading("p_new", "log.csv") == (None, {"target_prob": "p_new", "ratio": None})
+    asked, roles = reading("p_new", "log.csv")
+    assert (asked.words, asked.of_logged, roles) == ("p_new", True, {"target_prob": "p_new", "ratio": None})
     assert reading("B if x > 2", "log.csv") == ("B if x > 2", {"ratio": None, "target_prob": None})
     assert reading("p_new", LOG) == ("p_new", {})
 

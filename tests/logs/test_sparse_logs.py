@@ -88,7 +88,10 @@ def test_shard_says_what_it_leaves_out_and_knows_the_role_of_a_column(
     pq.write_table(table.append_column("note", pa.array(["x"] * len(table))), tmp_path / "log.parquet")
     folder = str(tmp_path / "shards")
     assert main(["shard", str(tmp_path / "log.parquet"), "--out", folder, "--column", "target_prob=new_p"]) == 0
-    assert "left out, because they have no role (--column ROLE=NAME): 'note'" in capsys.readouterr().out
+    assert (
+        "left out, because they have no role: 'note' (--column ROLE=NAME gives one; shards hold one policy's"
+        in capsys.readouterr().out
+    )
     found = evaluate(folder, "target_prob", gamma=0.9, features=None, n_resamples=0)
     assert found.value == pytest.approx(
         evaluate(logs["dense"], gamma=0.9, features=None, n_resamples=0).value, rel=1e-9

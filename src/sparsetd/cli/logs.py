@@ -177,7 +177,8 @@ def shard(args: Namespace) -> Outcome:
     text = f"{counts['rows']:,} rows of {counts['episodes']:,} episodes in {counts['shards']:,} shards: {args.out}"
     ignored = Log(*args.logs, **args.column).schema.keeping_texts().ignored
     if ignored:
-        text += f"\nleft out, because they have no role (--column ROLE=NAME): {', '.join(map(repr, ignored))}"
+        text += f"\nleft out, because they have no role: {', '.join(map(repr, ignored))}"
+        text += " (--column ROLE=NAME gives one; shards hold one policy's probabilities, --column target_prob=NAME)"
     return text, {"out": args.out, **counts, "left_out": list(ignored)}
 
 

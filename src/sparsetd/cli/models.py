@@ -135,6 +135,7 @@ def fit(args: Namespace) -> Outcome:
     model = _unfitted(args.features, log, estimator) if earlier is None else earlier
     _refuse_too_many(estimator, log)
     say(f"fitting {type(estimator).__name__} to {f'{len(log):,} transitions' if whole else f'{len(parts)} shards'}")
+    say(f"values are those of {_whose(args, log)}")
     _tell_of_ends(log, whole)
     _learn(model, log if whole else parts, policy, earlier is not None, kept)
     model.policy_ = None  # a function cannot be kept in a file; the action values can
@@ -145,6 +146,14 @@ def fit(args: Namespace) -> Outcome:
     if args.export is not None:
         _export(model, args.export, notes)
     return _told(args, model)
+
+
+def _whose(args: Namespace, log: Any) -> str:
+    """Whose values a fit learns: a log with the probabilities of a target has ratios, which the fit uses."""
+    if args.target is not None:
+        return f"the policy {args.target!r}, by action"
+    as_done = log.importance_ratio() is None
+    return "what was done" if as_done else "the policy that the log's `target_prob` or `ratio` stands for"
 
 
 def _policy(target: str | None) -> Any:

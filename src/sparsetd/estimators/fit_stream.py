@@ -94,7 +94,7 @@ def _columns_for(models: list[Any], log: Mapping[str, Any] | Transitions) -> dic
     return columns
 
 
-def columns_of(log: Mapping[str, Any] | Transitions) -> dict[str, Any]:
+def columns_of(log: Any) -> dict[str, Any]:
     """The columns that estimators take, those that are None left out; the observations of transitions are features."""
     if isinstance(log, Transitions):
         features = {"X": log.observation, "y": log.reward, "X_next": log.next_observation}

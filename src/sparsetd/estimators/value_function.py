@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +16,12 @@ from sparsetd.logs import Policy, Transitions, action_probabilities
 from sparsetd.logs.checks import finite, numbers
 from sparsetd.logs.partition import fingerprints
 from sparsetd.logs.schema import in_order, names_in
-from sparsetd.system import Array
+from sparsetd.system import Array, Batch
+
+CENTRED = (
+    "every feature has mean 0 and {0} has no constant, so the value of a mean state is 0, whatever the rewards are: "
+    "set fit_intercept=True, or add a column of ones"
+)
 
 
 class ValueFunction(BaseEstimator):
@@ -61,7 +67,10 @@ class ValueFunction(BaseEstimator):
         self.estimator = estimator
 
     def fit(self, transitions: Transitions, policy: Policy | None = None) -> Self:
-        """Fit the feature map to the states of the log, then the estimator to their features."""
+        """Fit the feature map to the states of the log, then the estimator to their features.
+
+        Centred features, as of `StandardScaler`, have no constant among them: then the estimator needs `fit_intercept`.
+        """
         self._begin(transitions)
         return self._learn(transitions, policy, self.estimator_.fit)
 
@@ -95,7 +104,7 @@ class ValueFunction(BaseEstimator):
         best = np.argmax(self.q(observation), axis=-1)
         return int(best) if np.ndim(best) == 0 else best
 
-    def _begin(self, transitions: Transitions) -> None:
+    def _begin(self, transitions: Any) -> None:
         if not isinstance(transitions, Transitions):
             what = f"a value function learns from Transitions, not from a {type(transitions).__name__}"
             raise TypeError(f"{what}: pass `read(…)`, or give rows of features to the estimator itself")
@@ -109,6 +118,8 @@ class ValueFunction(BaseEstimator):
     def _learn(self, transitions: Transitions, policy: Policy | None, fit: Any) -> Self:
         transitions = transitions.with_columns(self._names)
         batch = featurize(transitions, self.features_, self.estimator_.gamma, policy)
+        if fit == self.estimator_.fit and not self.estimator_.fit_intercept and _are_centred(batch):
+            warnings.warn(CENTRED.format(self.estimator_), stacklevel=3)
         columns = batch.columns | {"ratio": self._ratio(batch.ratio, policy)}
         fit(batch.phi, batch.reward, batch.phi_next, **columns)
         self.policy_, self.n_actions_ = policy, None
@@ -179,3 +190,12 @@ class ValueFunction(BaseEstimator):
 def _numbered(n: int) -> Array:
     """The names of columns that have none."""
     return np.array([f"x{j}" for j in range(n)], dtype=object)
+
+
+def _are_centred(batch: Batch) -> bool:
+    """Whether all features have mean 0 to rounding over the states that a feature map was fitted to, and some vary."""
+    if batch.is_sparse:
+        return False
+    total = batch.phi.sum(axis=0) + batch.phi_next.sum(axis=0)
+    spread = len(batch) * batch.phi.std(axis=0)
+    return bool(spread.any() and (np.abs(total) <= 1e-6 * spread).all())

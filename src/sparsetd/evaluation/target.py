@@ -195,7 +195,7 @@ def reading(form: Any, source: Any) -> tuple[Any, dict[str, Any]]:
         return form, dict(OTHERS_NONE)
     if form == "target_prob":  # the role, whatever the shards of a log call its column
         form = manifest_of(source)["columns"].get("target_prob") or form
-    return None, {"target_prob": form, "ratio": None}
+    return Target(None, form, of_logged=True), {"target_prob": form, "ratio": None}
 
 
 def _is_action(text: str, actions: tuple[str, ...] | None) -> bool:
