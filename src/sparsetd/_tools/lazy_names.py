@@ -55,7 +55,7 @@ class OldModules:
 
     @staticmethod
     def find_spec(module: str, *more: Any) -> None:  # noqa: ARG004 (Python also passes a path and a target)
-        """Refuse an old name. The error must not say of which module it is, or `from … import` would swallow it."""
+        """Refuse an old name. The error does not name its module, because `from … import` would swallow it then."""
         package, _, name = module.rpartition(".")
         if package.partition(".")[0] == ROOT and (sentence := _moved(package, name)):
             raise ModuleNotFoundError(sentence)
