@@ -278,7 +278,7 @@ def test_ids_in_two_spellings_are_one_patient() -> None:
     made = prepare(raw, ends="last-row")
     assert made.columns["episode"].tolist() == ["P01", "P01", "P01", "P02", "P02", "P03"]
     said(made.notes, "`patient`: 'p01' in 1 row (first row 1) joined to 'P01', 'p02' in 1 row")
-    assert prepare(raw, ends="last-row", keep=["names"]).transitions.n_episodes == 5
+    assert prepare(raw, ends="last-row", keep=["names", "order"]).transitions.n_episodes == 5
     many = {
         "patient": [f"{'Pp'[i % 2]}{i // 2}" for i in range(80)],
         "x": [i % 7 for i in range(80)],
@@ -732,3 +732,28 @@ def test_episodes_whose_outcome_nobody_knows_are_cut() -> None:
     made = prepare(raw, reward="outcome: alive=1, dead=0, empty=0", terminated="outcome: alive=1, dead=1")
     assert made.columns["terminated"].sum() == 14
     assert made.columns["reward"].sum() == 7
+
+
+def test_scattered_rows_need_a_time() -> None:
+    """No word for the time is known in every language, and the order of such a file may mean nothing."""
+    raw = {"patient": [*"abcabc"], "Hodina": [9, 0, 0, 0, 12, 13], "x": [1, 2, 2, 1, 2, 1], "score": [1, 2, 3, 4, 5, 6]}
+    with pytest.raises(MessyLog, match=r"3 episodes are not together.* with --column time=Hodina, or say --keep order"):
+        prepare(raw, reward="score", ends="last-row")
+    assert prepare(raw, reward="score", ends="last-row", time="Hodina").columns["reward"].tolist() == [4, 1, 2, 5, 3, 6]
+    for as_it_is in ({"keep": ["order"]}, {"time": None}):
+        assert prepare(raw, reward="score", ends="last-row", **as_it_is).columns["reward"].tolist() == [
+            1,
+            4,
+            2,
+            5,
+            3,
+            6,
+        ]
+    together = {name: [*cells[::3], *cells[1::3], *cells[2::3]] for name, cells in raw.items()}
+    assert len(prepare(together, reward="score", ends="last-row")) == 6
+
+
+def test_an_id_of_several_stays_is_no_episode() -> None:
+    raw = {"patient": [1, 1, 1, 1], "day": [1, 2, 3, 4], "x": [1, 2, 2, 1], "score": [1, 2, 3, 4], "home": [*"nyny"]}
+    with pytest.raises(MessyLog, match="if one id has several stays, give each of them an id; otherwise leave it out"):
+        prepare(raw, reward="score", terminated="home")

@@ -397,6 +397,8 @@ def _put_in_order(table: Table, named: Collection[str]) -> dict[str, Any]:
         if len(dated) > 1:
             which = " or ".join(option("--column", f"time={name}") for name in dated)
             table.problems.append(f"Several columns may say when a row happened: name it with {which}.")
+        if not dated and "order" not in table.keep:
+            _refuse_scattered(table)
         table.roles |= {"time": dated[0]} if len(dated) == 1 else {}
     if "time" not in table.roles:
         if "clock" in table.roles:
@@ -422,6 +424,20 @@ def _put_in_order(table: Table, named: Collection[str]) -> dict[str, Any]:
     table.done.append(f"{both} the rows of an episode.")
     _sort(table, times)
     return raw_columns.written_as(reading)
+
+
+def _refuse_scattered(table: Table) -> None:
+    """Ask for the time where the rows of an episode are scattered over the table: their order may mean nothing."""
+    begins = np.append(True, np.diff(table.group) != 0)
+    scattered = int((np.bincount(table.group[begins]) > 1).sum())
+    if not scattered:
+        return
+    likely = [column.name for column in table.free if signs.differs_in_episodes(column, table.group)]
+    options = " or ".join(option("--column", f"time={name}") for name in likely[:3])
+    table.problems.append(
+        f"The rows of {scattered:,} episodes are not together, and no column says when they happened: name it with "
+        f"{options or '--column time=NAME'}, or say --keep order if a lower row always happened later."
+    )
 
 
 def _fill_down(table: Table, ids: Column) -> None:
@@ -529,7 +545,8 @@ def _columns_with_roles(table: Table) -> tuple[dict[str, Array], tuple[str, ...]
         elif role in ("terminated", "truncated"):
             columns[role] = flags = _flags(table, column, role)
             if (early := flags & ~table.last).any() and "episode" in table.roles:
-                remedy = f"leave it out with {option('--drop', name)} and say --ends last-row"
+                stays = "if one id has several stays, give each of them an id; otherwise "
+                remedy = f"{stays}leave it out with {option('--drop', name)} and say --ends last-row"
                 table.problem(f"`{name}` ends an episode, but more of its rows follow", early, remedy)
         elif role == "episode":
             columns[role] = column.spread(np.array(_ids(column)))

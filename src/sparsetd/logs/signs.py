@@ -99,8 +99,13 @@ def counts_visits(column: Column, group: Array) -> bool:
 
 def is_called_time(column: Column, group: Array) -> bool:
     """Return whether a column of numbers is called a time and has no number twice in an episode."""
-    called = _has_name_of_time(column) and column.reading.kind == "number"
-    return called and len(np.unique(group * len(column.cells) + column.codes)) == len(group) > group.max() + 1
+    return _has_name_of_time(column) and differs_in_episodes(column, group)
+
+
+def differs_in_episodes(column: Column, group: Array) -> bool:
+    """Return whether a column of numbers has no number twice in an episode, as a time has."""
+    differs = len(np.unique(group * len(column.cells) + column.codes)) == len(group) > group.max() + 1
+    return differs and column.reading.kind == "number"
 
 
 def _has_name_of_time(column: Column) -> bool:
