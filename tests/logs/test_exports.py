@@ -757,3 +757,9 @@ def test_an_id_of_several_stays_is_no_episode() -> None:
     raw = {"patient": [1, 1, 1, 1], "day": [1, 2, 3, 4], "x": [1, 2, 2, 1], "score": [1, 2, 3, 4], "home": [*"nyny"]}
     with pytest.raises(MessyLog, match="if one id has several stays, give each of them an id; otherwise leave it out"):
         prepare(raw, reward="score", terminated="home")
+
+
+def test_codes_with_zeros_in_front_are_told() -> None:
+    raw = {"code": ["0120", "0450", "0551", "0120"], "x": [1, 2, 3, 4], "reward": [0, 1, 2, 3]}
+    said(prepare(raw, bandit=True).notes, "`code` has zeros in front (0120): read as numbers", "say --text code.")
+    assert "obs_code: 0450" in prepare(raw, bandit=True, text=["code"]).columns

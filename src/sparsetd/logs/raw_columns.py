@@ -26,6 +26,7 @@ MISSING = "missing"
 TICK = "tick"  # the kind of a column that holds one word, or nothing
 MOST_UNITS = 5  # of more "units" than these, at least some are words
 YEAR = re.compile(r"(?<![0-9])(19|20)[0-9]{2}(?![0-9])")
+ZEROS = re.compile("0[0-9]{2,}")  # a number that may be a code
 NONE = -1.0  # the code of an unknown category
 Marks = dict[str, Array]  # columns of 0 and 1 that mark some rows
 
@@ -72,6 +73,10 @@ def say_how(column: Column, reading: Reading, table: Table) -> None:
     thousands = [one for one in column.cells if isinstance(one, str) and "," in one]
     if reading.kind == "number" and thousands and not how["comma"]:
         done.append(f"`{name}` has commas between thousands ({thousands[0]}).")
+    zeros = [one for one in column.cells if isinstance(one, str) and ZEROS.fullmatch(one)]
+    if reading.kind == "number" and zeros:
+        as_codes = option("--text", name)
+        done.append(f"`{name}` has zeros in front ({zeros[0]}): read as numbers; if these are codes, say {as_codes}.")
     if reading.kind == "flag" and any(isinstance(one, str) for one in column.cells):
         done.append(f"`{name}` says yes and no: taken as 1 and 0.")
     if how.get("mixed"):
