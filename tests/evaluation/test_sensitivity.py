@@ -284,12 +284,12 @@ def test_bounds_rest_on_the_fit_that_the_value_rests_on():
         x, x**2 + action + 0.1 * rng.normal(size=1500), x, action=action, terminated=np.ones(1500, bool),
         behavior_prob=np.full(1500, 0.5),
     )  # fmt: skip
-    found = judge(log, {"target": always}, Settings(gamma=GAMMA, n_resamples=0))
-    rows = without_causes(found.log, found.first.basis, 0)
+    (found,) = judge(log, {"target": always}, Settings(gamma=GAMMA, n_resamples=0))
+    rows = without_causes(found.first, 0)
     assert found.first.basis.ridge(0) is not None
     again = LinearValue.solve(sums_of(rows.part).ridged(found.first.basis.ridge(0)))
     for plain in (rows.plain, again):
-        assert plain.theta == pytest.approx(found.policies[0].model.theta, abs=1e-9)
+        assert plain.theta == pytest.approx(found.model.theta, abs=1e-9)
         assert plain.value == pytest.approx(found.policies[0].value.value, abs=1e-9)
 
 

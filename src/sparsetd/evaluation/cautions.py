@@ -17,26 +17,26 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from sparsetd.evaluation.behavior import BehaviorPolicy
-from sparsetd.evaluation.episodes import Facts
 from sparsetd.evaluation.estimate import Estimate
-from sparsetd.evaluation.misfit import BEFORE, CERTAIN, MATTERS, SURE, Misfit, bar, matters
-from sparsetd.evaluation.support import Overlap, Support
+from sparsetd.evaluation.misfit import BEFORE, CERTAIN, MATTERS, SURE, bar, matters
+from sparsetd.evaluation.support import Support
 from sparsetd.logs import Transitions, suspicions
 from sparsetd.logs.suspicions import Check
-from sparsetd.system import Array
+
+if TYPE_CHECKING:
+    from sparsetd.evaluation.evaluator import Judged
 
 Severity = Literal["note", "amber", "red"]
 # The result of a test: nothing, a severity, or a severity with the further numbers that the sentence names.
 Finding = Severity | tuple[Severity, dict[str, Any]] | None
-Test = Callable[["Evidence"], Finding]
+Test = Callable[["Judged"], Finding]
 ORDER: tuple[Severity, ...] = ("note", "amber", "red")
 
 SAID_UNSEEN, MUCH_UNSEEN, MOST_UNSEEN = 0.05, 0.2, 0.5  # mean discount at which episodes were cut (0: none was)
@@ -100,39 +100,6 @@ def by_severity(cautions: Iterable[Caution]) -> tuple[Caution, ...]:
     return tuple(sorted(cautions, key=lambda c: -ORDER.index(c.severity)))
 
 
-@dataclass(frozen=True, eq=False)
-class Evidence:
-    """Everything about one answer that the rules may look at.
-
-    `observed` is the mean return of the log, `modelled` the value that the features give to the logged behaviour, and
-    `apart` the difference of the two. `few` is the value on the features that matter alone, and `fewer` its difference
-    to the value; None where no feature was selected. `sample_mean` says that the answer is the mean return and rests on
-    no model.
-    """
-
-    own: Estimate
-    facts: Facts
-    determined: bool
-    support: Support
-    overlap: Overlap
-    misfit: Misfit
-    observed: Estimate
-    modelled: Estimate
-    apart: Estimate
-    log: Transitions
-    digests: Array | None = None
-    behavior: BehaviorPolicy | None = None
-    n_chosen: int | None = None
-    few: Estimate | None = None
-    fewer: Estimate | None = None
-    opinion: Estimate | None = None
-    sample_mean: bool = False
-    clustered: bool = False
-    blocks: str = ""
-    robustness: float | None = None
-    suspected: dict[str, str] = field(default_factory=dict)
-
-
 @dataclass(frozen=True)
 class Rule:
     """One row of the table. `model` says that the rule is about a fitted value, not about a mean of returns."""
@@ -146,7 +113,7 @@ class Rule:
     model: bool = True
     says_remedy: bool = True
 
-    def caution(self, evidence: Evidence) -> Caution | None:
+    def caution(self, evidence: Judged) -> Caution | None:
         """The caution of this rule; None if it does not apply."""
         found = None if self.model and evidence.sample_mean else self.test(evidence)
         if found is None:
@@ -167,7 +134,7 @@ def rule(test: Test, code: str = "") -> Test:
     return test
 
 
-def found_in(evidence: Evidence) -> list[Caution]:
+def found_in(evidence: Judged) -> list[Caution]:
     """All cautions that apply to an answer."""
     return [found for rule in RULES if (found := rule.caution(evidence)) is not None]
 
@@ -177,13 +144,13 @@ def _graded(*, red: bool, amber: bool) -> Severity | None:
 
 
 @rule
-def undetermined(e: Evidence) -> Finding:
+def undetermined(e: Judged) -> Finding:
     """More than one value fits the rows equally well."""
-    return None if e.determined else "red"
+    return None if e.model.determined() else "red"
 
 
 @rule
-def impossible_value(e: Evidence) -> Finding:
+def impossible_value(e: Judged) -> Finding:
     """The value lies outside what rewards like these can add up to."""
     low, high = e.facts.possible()
     inside = low - 1e-9 * abs(low) <= e.own.value <= high + 1e-9 * abs(high)
@@ -191,20 +158,20 @@ def impossible_value(e: Evidence) -> Finding:
 
 
 @rule
-def no_width(e: Evidence) -> Finding:
+def no_width(e: Judged) -> Finding:
     """The interval has no width because nothing varies."""
     return None if e.own.standard_error > 1e-9 * abs(e.own.value) else "red"
 
 
 @rule
-def few_episodes(e: Evidence) -> Finding:
+def few_episodes(e: Judged) -> Finding:
     """Too few independent episodes (or clusters) for a reliable interval."""
-    units = "clusters" if e.clustered else "episodes"
+    units = "clusters" if _clustered(e) else "episodes"
     return None if e.facts.n_clusters >= FEW_EPISODES else ("amber", {"units": units})
 
 
 @rule
-def cut_episodes(e: Evidence) -> Finding:
+def cut_episodes(e: Judged) -> Finding:
     """Part of the return lies after the rows where episodes were cut, and the model fills it in."""
     unseen, nil = e.facts.unseen / e.facts.n_episodes, e.facts.late == 0
     if unseen <= SAID_UNSEEN:
@@ -214,7 +181,7 @@ def cut_episodes(e: Evidence) -> Finding:
 
 
 @rule
-def discounted_outcome(e: Evidence) -> Finding:
+def discounted_outcome(e: Judged) -> Finding:
     """Outcomes that come late count less."""
     gamma, bounds = e.facts.gamma, e.log._bounds()
     if gamma == 1 or not suspicions.only_outcomes(e.log.reward, e.log.terminated, e.log.start):
@@ -225,7 +192,7 @@ def discounted_outcome(e: Evidence) -> Finding:
 
 
 @rule
-def few_effective_episodes(e: Evidence) -> Finding:
+def few_effective_episodes(e: Judged) -> Finding:
     """A small part of the log carries the answer."""
     few, share, single = e.support.effective_episodes, e.support.share, e.facts.most[2] == 1
     if single:
@@ -246,7 +213,7 @@ def _thin(support: Support) -> bool:
 
 
 @rule
-def extrapolation(e: Evidence) -> Finding:
+def extrapolation(e: Judged) -> Finding:
     """The value rests on states that the log hardly has."""
     if e.support.negative <= NEGATIVE:
         return None
@@ -255,7 +222,7 @@ def extrapolation(e: Evidence) -> Finding:
 
 
 @rule
-def misspecified(e: Evidence) -> Finding:
+def misspecified(e: Judged) -> Finding:
     """The value is not a linear function of the features."""
     change, own = e.misfit.change, e.own
     if e.misfit.shape >= SURE or change is None:
@@ -266,7 +233,7 @@ def misspecified(e: Evidence) -> Finding:
 
 
 @rule
-def unobserved_state(e: Evidence) -> Finding:
+def unobserved_state(e: Judged) -> Finding:
     """Earlier rows predict later errors: the features have the wrong shape, or the state is not fully recorded."""
     found, p = e.misfit, min(e.misfit.memory, e.misfit.outcomes, e.misfit.choices)
     if p >= CERTAIN:
@@ -286,12 +253,12 @@ def _moved(how: str, by: Estimate | None) -> str:
 
 
 @rule
-def behavior_misfit(e: Evidence) -> Finding:
+def behavior_misfit(e: Judged) -> Finding:
     """The model is wrong about the logged behaviour, whose return is known."""
-    apart, modelled = e.apart, e.modelled
+    apart, modelled = e.logged.apart.estimate(), e.logged.modelled.estimate()
     z = abs(apart.value) / apart.standard_error if apart.standard_error > 0 else 0.0
     away = abs(apart.value) / modelled.standard_error if modelled.standard_error > 0 else 0.0
-    rounding = 1e-9 * (abs(modelled.value) + abs(e.observed.value))
+    rounding = 1e-9 * (abs(modelled.value) + abs(e.logged.observed.value))
     if z < DISAGREE or away < MATTERS or abs(apart.value) <= rounding:
         return None
     tail = "" if e.facts.complete else " (with the model's value of the rest, where episodes were cut)"
@@ -299,28 +266,29 @@ def behavior_misfit(e: Evidence) -> Finding:
 
 
 @rule
-def no_feature(e: Evidence) -> Finding:
+def no_feature(e: Judged) -> Finding:
     """The log does not show that any feature matters."""
-    return "amber" if e.n_chosen == 0 else None
+    return "amber" if e.compared is not None and e.compared.n_chosen == 0 else None
 
 
 @rule
-def selection_disagrees(e: Evidence) -> Finding:
+def selection_disagrees(e: Judged) -> Finding:
     """The list of features is not the whole story."""
-    if not e.n_chosen or e.fewer is None or e.fewer.standard_error <= 0:
+    if e.compared is None or not e.compared.n_chosen:
         return None
-    return "amber" if abs(e.fewer.value) > DISAGREE * e.fewer.standard_error else None
+    fewer = e.compared.few.less(e.value).estimate()
+    return "amber" if abs(fewer.value) > DISAGREE * fewer.standard_error > 0 else None
 
 
 @rule
-def low_coverage(e: Evidence) -> Finding:
+def low_coverage(e: Judged) -> Finding:
     """The target does what the log never shows."""
     high = e.overlap.coverage + 2 * e.overlap.coverage_error
     return _graded(red=high < VERY_LOW_COVERAGE, amber=high < LOW_COVERAGE)
 
 
 @rule
-def wrong_ratios(e: Evidence) -> Finding:
+def wrong_ratios(e: Judged) -> Finding:
     """The probabilities cannot be those of the logged actions."""
     mean, error = e.overlap.mean_ratio, e.overlap.coverage_error
     if mean - 2 * error <= HIGH_MEAN:
@@ -330,54 +298,55 @@ def wrong_ratios(e: Evidence) -> Finding:
 
 
 @rule
-def large_ratio(e: Evidence) -> Finding:
+def large_ratio(e: Judged) -> Finding:
     """A single row counts very often."""
     return "note" if e.overlap.max_ratio > HIGH_RATIO else None
 
 
 @rule
-def behavior_uninformative(e: Evidence) -> Finding:
+def behavior_uninformative(e: Judged) -> Finding:
     """The behaviour policy could not be learnt from the state."""
     return "amber" if e.behavior is not None and e.behavior.log_loss >= e.behavior.log_loss_marginal else None
 
 
 @rule
-def behavior_floored(e: Evidence) -> Finding:
+def behavior_floored(e: Judged) -> Finding:
     """Many estimated probabilities are nearly 0 for actions that were taken."""
     return "amber" if e.behavior is not None and e.behavior.n_floored > 0.01 * len(e.behavior.table) else None
 
 
 @rule
-def opinions_differ(e: Evidence) -> Finding:
+def opinions_differ(e: Judged) -> Finding:
     """Two ways that fail for different reasons disagree."""
-    if e.opinion is None:
-        return None
-    return "amber" if abs(e.own.value - e.opinion.value) > e.own.standard_error else None
+    apart = (abs(e.own.value - opinion.value) for opinion in e.opinions[:1])
+    return "amber" if any(each > e.own.standard_error for each in apart) else None
 
 
 @rule
-def fragile(e: Evidence) -> Finding:
+def fragile(e: Judged) -> Finding:
     """Hardly any unrecorded cause is needed to explain away the difference."""
-    return "amber" if e.robustness is not None and 1.0 < e.robustness < FRAGILE else None
+    gamma = None if e.robustness is None else e.robustness.gamma
+    return "amber" if gamma is not None and 1.0 < gamma < FRAGILE else None
 
 
 @rule
-def repeated_episodes(e: Evidence) -> Finding:
+def repeated_episodes(e: Judged) -> Finding:
     """Episodes are in the log twice."""
-    if e.digests is None or (facts := suspicions.copied(e.digests)) is None:
+    digests = e.first.digests
+    if digests is None or (facts := suspicions.copied(digests)) is None:
         return None
-    few = len(np.unique(e.digests[0])) > (1 - MANY_COPIES) * e.digests.shape[1]
+    few = len(np.unique(digests[0])) > (1 - MANY_COPIES) * digests.shape[1]
     return "amber" if few else "red", {"found": _capital(suspicions.sentence("repeated_episodes", facts))}
 
 
 @rule
-def repeated_ids(e: Evidence) -> Finding:
+def repeated_ids(e: Judged) -> Finding:
     """Episodes share an id, so they are not independent."""
-    return None if e.clustered else _suspected(e, suspicions.ids_that_repeat)
+    return None if _clustered(e) else _suspected(e, suspicions.ids_that_repeat)
 
 
 @rule
-def timeouts_marked_as_terminals(e: Evidence) -> Finding:
+def timeouts_marked_as_terminals(e: Judged) -> Finding:
     """A time limit is logged as an end."""
     if (found := _suspected(e, suspicions.timeouts_marked_as_terminals)) is None:
         return None
@@ -392,7 +361,7 @@ def timeouts_marked_as_terminals(e: Evidence) -> Finding:
 
 
 @rule
-def ends_without_survivors(e: Evidence) -> Finding:
+def ends_without_survivors(e: Judged) -> Finding:
     """At a time limit, episodes that end there are in the log, and episodes that went on are not.
 
     If a column is a clock, every row of that time is an end, and the values of earlier rows follow from ends alone.
@@ -405,18 +374,22 @@ def ends_without_survivors(e: Evidence) -> Finding:
 
 
 @rule
-def one_record(e: Evidence) -> Finding:
+def one_record(e: Judged) -> Finding:
     """The log is one long record, cut into blocks."""
-    return "note" if e.blocks else None
+    return "note" if e.first.log.blocks else None
+
+
+def _clustered(e: Judged) -> bool:
+    return e.first.log.settings.cluster is not None
 
 
 def _capital(words: str) -> str:
     return words[0].upper() + words[1:]
 
 
-def _suspected(e: Evidence, check: Check) -> tuple[Severity, dict[str, Any]] | None:
+def _suspected(e: Judged, check: Check) -> tuple[Severity, dict[str, Any]] | None:
     """The sentence of a check of `inspect`, as an amber finding."""
-    sentence = e.suspected.get(check.__name__)
+    sentence = e.first.suspected.get(check.__name__)
     return None if sentence is None else ("amber", {"found": _capital(sentence)})
 
 

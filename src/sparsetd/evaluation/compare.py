@@ -223,7 +223,7 @@ def compare(
     how = (gamma, features, None, classifier, level, n_folds, n_resamples, random_state, cluster)
     settings = Settings(*how, engine, checkpoint, progress)
     found = judge(transitions, named, settings)
-    own = {policy.name: policy for policy in found.policies}
+    own = {policy.name: policy for policy in found}
     values = {name: policy.value for name, policy in own.items()}
     pairs = {(b, a): values[b].less(values[a]) for a, b in combinations(values, 2)}
     differences, (reference, *others) = Together.of(pairs, level), list(own)
@@ -235,12 +235,12 @@ def compare(
         values=Together.of(values, level),
         differences=differences,
         best_set=tuple(name for name in own if name not in worse),
-        groups=Together.of({}, level) if by is None else by_group(found, groups_of(found.log, by, cluster)),
-        where=places(found, own[reference], thirds_of(found.log.log)) if others and not thresholds else {},
+        groups=Together.of({}, level) if by is None else by_group(found, groups_of(found[0].first.log, by, cluster)),
+        where=places(found, own[reference], thirds_of(found[0].log)) if others and not thresholds else {},
         reference=reference,
         unjudged=tuple(name for name, cautions in said.items() if any(c.severity == "red" for c in cautions)),
         gamma=gamma,
-        evaluations={name: found.evaluation(k) for k, name in enumerate(own)},
+        evaluations={name: policy.evaluation() for name, policy in own.items()},
         cautions=_cautions(said),
         thresholds=thresholds,
     )

@@ -103,14 +103,14 @@ def evaluate(
     settings = Settings(*how, engine, checkpoint, progress)
     if check not in (None, "boosting"):
         raise ValueError(f'`check` is {check!r}: pass "boosting", or None for no further opinion.')
-    found = judge(transitions, {"target": target}, settings)
-    result = found.evaluation()
+    (own,) = judge(transitions, {"target": target}, settings)
+    result, log = own.evaluation(), own.first.log
     if check is None:
         return result
     settings.tell("asking boosted trees")
-    part = found.log.sample.under(0)
+    part = log.sample.under(0)
     cluster = np.searchsorted(part.episodes.clusters, part.episodes.of, side="right")
-    opinion = boosting(found.log.log, part.batch.ratio, cluster, gamma)
+    opinion = boosting(log.log, part.batch.ratio, cluster, gamma)
     cautions = [
         replace(c, text=c.text.replace(ADVICE, ""), remedy=c.remedy.replace(ADVICE, "")) for c in result.warnings
     ]

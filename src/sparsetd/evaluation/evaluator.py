@@ -12,15 +12,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache, partial
-from typing import Any
+from functools import cache, cached_property, partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sparsetd._tools.workers import thread_pools
 from sparsetd.evaluation import choice, held_out, support
 from sparsetd.evaluation.action_values import second_opinion
-from sparsetd.evaluation.cautions import Caution, Evidence, by_severity, found_in, suspected_in
+from sparsetd.evaluation.behavior import BehaviorPolicy
+from sparsetd.evaluation.cautions import Caution, by_severity, found_in
 from sparsetd.evaluation.choice import Choice
 from sparsetd.evaluation.confounding import Cause, Confounded, robustness, strengths_of
 from sparsetd.evaluation.episodes import Facts
@@ -106,82 +107,109 @@ class Detail:
     shown: dict[str, Any]
 
 
-@dataclass(frozen=True, eq=False)
-class Judged:
-    """One policy on a log: its value with the influence of every cluster, and the evidence for it."""
+class Fitted(NamedTuple):
+    """The fit of one policy: its value, what of the log carries it, and the tests of its features."""
 
-    name: str
-    words: str
     model: LinearValue
     value: Value
-    facts: Facts
     support: Support
     misfit: Misfit
-    gain: Value
-    detail: Detail | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """The k-th policy on a log: its value with the influence of every cluster, and all that may speak against it."""
+
+    first: First
+    k: int
+    logged: Logged
+    model: LinearValue
+    value: Value
+    support: Support
+    misfit: Misfit
+    detail: Detail | None
     opinions: tuple[Estimate, ...] = ()
-    cautions: tuple[Caution, ...] = ()
     acts: dict[str, Any] | None = None
-    robustness: Robustness | None = None
     never: float = 0.0
+    robustness: Robustness | None = None
+    cautions: tuple[Caution, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.first.log.target_names[self.k]
+
+    @property
+    def facts(self) -> Facts:
+        return self.first.facts[self.k]
+
+    @property
+    def log(self) -> Transitions:
+        return self.first.log.log
+
+    @property
+    def behavior(self) -> BehaviorPolicy | None:
+        """The behaviour, if it had to be estimated."""
+        return self.first.log.behavior
+
+    @property
+    def sample_mean(self) -> bool:
+        """Whether the value is the mean return, which rests on no model."""
+        return self.facts.as_logged
 
     @property
     def overlap(self) -> Overlap:
         return support.overlap(self.facts, self.never)
 
-    @property
-    def estimate(self) -> Estimate:
+    @cached_property
+    def own(self) -> Estimate:
         return self.value.estimate("linear TD, all features").resting_on(self.support.effective_episodes)
+
+    @property
+    def gain(self) -> Value:
+        return self.value.less(self.logged.value)
 
     @property
     def difference(self) -> Estimate:
         return self.gain.estimate("difference").resting_on(self.support.effective_episodes)
 
+    @property
+    def compared(self) -> Detail | None:
+        """The details, unless the value is curved: then it cannot be compared on fewer columns."""
+        return self.detail if self.first.basis.ridge(0) is None else None
 
-@dataclass(frozen=True, eq=False)
-class Judgement:
-    """Several policies on one log."""
-
-    log: Opened
-    settings: Settings
-    first: First
-    logged: Logged
-    policies: tuple[Judged, ...]
-
-    def evaluation(self, k: int = 0) -> Evaluation:
-        """The `Evaluation` of the k-th policy."""
-        own, log = self.policies[k], self.log
-        many, detail = own.facts.n_rows > len(log.log), own.detail
+    def evaluation(self) -> Evaluation:
+        """The `Evaluation` of this policy."""
+        log, detail, settings = self.first.log, self.detail, self.first.log.settings
         observed = self.logged.observed.estimate("observed mean return")
         modelled = self.logged.modelled.estimate("logged behaviour, modelled")
         return Evaluation(
-            estimate=own.estimate,
+            estimate=self.own,
             behavior=observed if self.logged.complete else modelled,
             observed=observed,
             modelled=modelled,
-            difference=own.difference,
-            target=own.words,
-            gamma=self.settings.gamma,
-            level=self.settings.level,
-            overlap=own.overlap,
-            support=own.support,
+            difference=self.difference,
+            target=log.targets[self.k].words,
+            gamma=settings.gamma,
+            level=settings.level,
+            overlap=self.overlap,
+            support=self.support,
             n_candidates=log.n_candidates,
             n_used=len(self.first.basis.columns),
-            comparisons=() if detail is None else (detail.alone, *own.opinions, *detail.others),
-            warnings=own.cautions,
-            behavior_policy=None if log.behavior is None else log.behavior.summary(many),
-            settings=self.settings.shown(),
-            acts=None if own.acts is None else {**own.acts, "sentence": acts_sentence(**own.acts)},
-            robustness=own.robustness,
+            comparisons=() if detail is None else (detail.alone, *self.opinions, *detail.others),
+            warnings=self.cautions,
+            behavior_policy=None if log.behavior is None else log.behavior.summary(self.facts.n_rows > len(log.log)),
+            settings=settings.shown(),
+            acts=None if self.acts is None else {**self.acts, "sentence": acts_sentence(**self.acts)},
+            robustness=self.robustness,
             **({} if detail is None else detail.shown),
         )
 
 
-def judge(source: Any, targets: Mapping[str, Any], settings: Settings) -> Judgement:
+def judge(source: Any, targets: Mapping[str, Any], settings: Settings) -> tuple[Judged, ...]:
     """Judge every target on the log, with the details if there is only one target."""
     check_level(settings.level)
     with _open(source, targets, settings) as log:
-        return _judgement(log, settings)
+        return _judged(log)
 
 
 @contextmanager
@@ -194,10 +222,10 @@ def _open(source: Any, targets: Mapping[str, Any], settings: Settings) -> Iterat
         yield log
 
 
-def _judgement(log: Opened, settings: Settings) -> Judgement:
-    targets = log.target_names
+def _judged(log: Opened) -> tuple[Judged, ...]:
+    targets, settings = log.target_names, log.settings
     single = len(targets) == 1
-    first = first_reading(log, settings, details=single)
+    first = first_reading(log, details=single)
     for name, facts in zip(targets, first.facts, strict=True):
         if facts.gamma == 1 and not facts.n_complete:
             raise ValueError(
@@ -213,14 +241,13 @@ def _judgement(log: Opened, settings: Settings) -> Judgement:
     walks = [_policy(first, k, None if before is None else before[0]) for k in range(len(targets))]
     details = [] if before is None else [_detail(first, *before)]
     logged, *found = together(first.basis.rows, _behavior(first), *walks, *details)
-    if details:
-        found = [replace(found[0], detail=found[1])]
+    detail = found.pop() if details else None
     # The strengths take long and are the same for all policies; `cache` finds them once, if any needs them.
-    shared = suspected_in(log.log, log.behavior is not None), cache(partial(strengths_of, log.log))
-    judged = [_with_evidence(first, logged, own, k, *shared) for k, own in enumerate(found)]
+    strengths = cache(partial(strengths_of, log.log))
+    judged = [_with_evidence(first, k, logged, own, detail, strengths) for k, own in enumerate(found)]
     if settings.checkpoint is not None:
         Cache(settings.checkpoint).clear()
-    return Judgement(log, settings, first, logged, tuple(judged))
+    return tuple(judged)
 
 
 def gains(source: Any, targets: Mapping[str, Any], settings: Settings) -> list[Value]:
@@ -232,13 +259,13 @@ def gains(source: Any, targets: Mapping[str, Any], settings: Settings) -> list[V
         return first.basis.widened(k, model.value, first.log.joined(found.influence))
 
     with _open(source, targets, settings) as log:
-        first = first_reading(log, settings, details=False)
+        first = first_reading(log, details=False)
         walks = [value(first, k) for k in range(len(targets))]
         logged, *values = together(first.basis.rows, _behavior(first), *walks)
     return [value.less(logged.value) for value in values]
 
 
-def _policy(first: First, k: int, chosen: Choice | None) -> Walk[Judged]:
+def _policy(first: First, k: int, chosen: Choice | None) -> Walk[Fitted]:
     """The walk of one policy: its fit, the influence of every cluster, its support, and tests of its features."""
     log, basis, facts, folds = first.log, first.basis, first.facts[k], first.basis.moments[k]
     model, names = LinearValue.solve(folds), log.names[basis.columns]
@@ -253,11 +280,10 @@ def _policy(first: First, k: int, chosen: Choice | None) -> Walk[Judged]:
     found = yield {name: basis.ask(ask, k) for name, ask in asked.items()}
     if wanted():
         verify(model, found.second, basis.ridge(k))
-    about = log.target_names[k], log.targets[k].words, model
     carried = support.support(found.weights, facts)
     if facts.as_logged:  # the mean return will take the place of this value, and rests on no features
         unknown = Value(model.value, np.zeros(facts.n_clusters))
-        return Judged(*about, unknown, facts, carried, Misfit(), unknown)
+        return Fitted(model, unknown, carried, Misfit())
     moved = log.joined(found.influence)
     if not (np.isfinite(model.value) and np.isfinite(moved).all()):
         raise ValueError(
@@ -267,14 +293,14 @@ def _policy(first: First, k: int, chosen: Choice | None) -> Walk[Judged]:
     own = basis.widened(k, model.value, moved)
     fit = Fit(k, model, folds.total().C[0], basis.views, basis.ridge(k), np.concatenate(found.influence))
     missed = yield from misfit(fit, found.extra, names, heavy)
-    return Judged(*about, own, facts, carried, missed, own)
+    return Fitted(model, own, carried, missed)
 
 
 def _before_details(first: First) -> tuple[Choice, Array | None, list[LinearValue], Array]:
     """The features that matter, how often halves of the log choose each, the fits without each fold, and where the
     tenths of their predictions begin.
     """
-    basis, chosen, settings = first.basis, first.basis.choice, first.settings
+    basis, chosen, settings = first.basis, first.basis.choice, first.log.settings
     settings.tell(f"choosing among {first.log.n_candidates} features")
     folds, raw = basis.moments[0], basis.raw()
     others, bins = held_out.without_each(folds), held_out.fine_bins(LinearValue.solve(folds), folds)
@@ -296,7 +322,7 @@ def _before_details(first: First) -> tuple[Choice, Array | None, list[LinearValu
 
 def _detail(first: First, chosen: Choice, kept: Array | None, others: list[LinearValue], begins: Array) -> Walk[Detail]:
     """The walk that finds the details of a single policy."""
-    log, basis, facts, ages, level = first.log, first.basis, first.facts[0], first.ages[0], first.settings.level
+    log, basis, facts, ages, level = first.log, first.basis, first.facts[0], first.ages[0], first.log.settings.level
     folds, curved = basis.moments[0], basis.ridge(0) is not None
     assert ages is not None
     value, metric = LinearValue.solve(folds).value, held_out.metric_of(folds)
@@ -348,7 +374,7 @@ def _chosen_features(
     """The chosen features, with LSTD's weights on them alone."""
     basis, names, out = first.basis, first.log.names, []
     for width, j, e in zip(basis.moments[0].spread()[inside], chosen.support, weights, strict=True):
-        low, high = (float(width * end) for end in e.interval(first.settings.level))
+        low, high = (float(width * end) for end in e.interval(first.log.settings.level))
         own = e.value / float(basis.units.scale[j])
         out.append(Feature(str(names[j]), float(width * e.value), (low, high), own, share.get(j), int(j)))
     return out
@@ -376,7 +402,7 @@ def _fit_in_words(first: First, chosen: Choice, curved: bool) -> str:
 
 def _kept(first: First, basis: Basis, chosen: Choice, omegas: dict[str, choice.Omegas]) -> Array:
     """Selection frequency of every feature; `omegas` has Ω of all features if all of them compete."""
-    log, groups, settings = first.log, first.groups, first.settings
+    log, groups, settings = first.log, first.groups, first.log.settings
     settings.tell(f"choosing again on {settings.n_resamples} random halves of the log")
     d, formed, near = log.n_candidates, basis.groups, np.arange(log.n_candidates)
     if formed is None or "td" not in omegas:
@@ -416,52 +442,29 @@ def _never(log: Opened, k: int) -> float:
 
 
 def _with_evidence(
-    first: First, logged: Logged, own: Judged, k: int, suspected: dict[str, str], strengths: Callable[[], Any]
+    first: First, k: int, logged: Logged, fitted: Fitted, detail: Detail | None, strengths: Callable[[], Any]
 ) -> Judged:
-    """The policy with its difference to the behaviour, a second opinion, and all cautions that apply."""
-    log, settings = first.log, first.settings
-    value = logged.observed if own.facts.as_logged else own.value
-    acts = _acts(log.log, log.targets[k])
-    judged = replace(own, value=value, gain=value.less(logged.value), acts=acts, never=_never(log, k))
-    if log.behavior is not None and not own.facts.as_logged:
+    """The policy with what it does, a second opinion, Γ* of its difference to the behaviour, and all its cautions."""
+    log, target, opinions = first.log, first.log.targets[k], None
+    if first.facts[k].as_logged:
+        fitted = fitted._replace(value=logged.observed)
+    elif log.behavior is not None:
         sample = log.sample.under(k).episodes
-        args = (log.log, log.targets[k], log.behavior, log.features, settings.gamma, sample, log.hashes[: len(sample)])
-        found = second_opinion(*args)
-        judged = judged if found is None else replace(judged, opinions=found)
-    detail = own.detail if first.basis.ridge(0) is None else None  # a curved value cannot be compared on fewer columns
-    strength = _robustness(first, logged, judged, k, strengths)
-    evidence = Evidence(
-        own=judged.estimate,
-        facts=own.facts,
-        determined=own.model.determined(),
-        support=own.support,
-        overlap=judged.overlap,
-        misfit=own.misfit,
-        observed=logged.observed.estimate(),
-        modelled=logged.modelled.estimate(),
-        apart=logged.apart.estimate(),
-        log=log.log,
-        digests=first.digests,
-        behavior=log.behavior,
-        n_chosen=None if detail is None else detail.n_chosen,
-        few=None if detail is None else detail.few.estimate(),
-        fewer=None if detail is None else detail.few.less(own.value).estimate(),
-        opinion=judged.opinions[0] if judged.opinions else None,
-        sample_mean=own.facts.as_logged,
-        clustered=settings.cluster is not None,
-        blocks=log.blocks,
-        suspected=suspected,
-        robustness=None if strength is None else strength.gamma,
-    )
-    return replace(judged, cautions=by_severity(found_in(evidence)), robustness=strength)
+        args = (target, log.behavior, log.features, log.settings.gamma, sample, log.hashes[: len(sample)])
+        opinions = second_opinion(log.log, *args)
+    acts = _acts(log.log, target)
+    own = Judged(first, k, logged, *fitted, detail, opinions or (), acts, _never(log, k))
+    own = replace(own, robustness=_robustness(own, strengths))
+    return replace(own, cautions=by_severity(found_in(own)))
 
 
-def confounded(log: Opened, basis: Basis, k: int) -> Confounded | None:
+def confounded(first: First, k: int) -> Confounded | None:
     """Rows of the sample, on the basis of the value, from which bounds under unrecorded causes are computed.
 
     If an action has too few rows for all functions, the basis is the raw columns alone. The result is None if the log
     has no behaviour probabilities.
     """
+    log, basis = first.log, first.basis
     if log.log.behavior_prob is None:
         return None
     cause = Cause.of(basis.first_clusters.under(k).batch.ratio, log.log, log.targets[k])
@@ -472,15 +475,15 @@ def confounded(log: Opened, basis: Basis, k: int) -> Confounded | None:
     return Confounded(rows, cause, sums, sampled)
 
 
-def _robustness(first: First, logged: Logged, own: Judged, k: int, strengths: Callable[[], Any]) -> Robustness | None:
+def _robustness(own: Judged, strengths: Callable[[], Any]) -> Robustness | None:
     """Γ* of a policy's gain; None if the log has no behaviour probabilities, or if there is nothing to explain."""
     if own.facts.on_policy:
         return None
-    level = first.settings.level
+    level = own.first.log.settings.level
     low, high = own.difference.interval(level)
     if low <= 0 <= high:
         return Robustness(1.0, 1.0)
-    rows = confounded(first.log, first.basis, k)
+    rows = confounded(own.first, own.k)
     if rows is None:
         return None
-    return robustness(rows, strengths, own.value, logged.value, level, own.facts.possible())
+    return robustness(rows, strengths, own.value, own.logged.value, level, own.facts.possible())

@@ -28,12 +28,12 @@ from scipy.special import ndtri
 from scipy.stats import t as student
 
 from sparsetd.evaluation import choice, support
-from sparsetd.evaluation.cautions import MOST_COMPARED
+from sparsetd.evaluation.cautions import MOST_COMPARED, suspected_in
 from sparsetd.evaluation.choice import Choice
 from sparsetd.evaluation.episodes import Facts, Groups, Weighed
 from sparsetd.evaluation.estimate import Value
 from sparsetd.evaluation.linear import Span, policy_sums
-from sparsetd.evaluation.reading import Ask, Opened, Part, Parts, Settings, answer, seen
+from sparsetd.evaluation.reading import Ask, Opened, Part, Parts, answer, seen
 from sparsetd.features.basis import Basis as RankBasis
 from sparsetd.logs import suspicions
 from sparsetd.selection import SparseTDSelect, shrinkage
@@ -229,19 +229,24 @@ class First:
     """The log and the results of its first reading: the basis, the sums that need no features, and the digests."""
 
     log: Opened
-    settings: Settings
     groups: Groups
     basis: Basis
     facts: tuple[Facts, ...]
     ages: tuple[Weighed | None, ...]
     digests: Array | None
 
+    @cached_property
+    def suspected(self) -> dict[str, str]:
+        """What `inspect` suspects of the log."""
+        return suspected_in(self.log.log, self.log.behavior is not None)
 
-def first_reading(log: Opened, settings: Settings, details: bool) -> First:
+
+def first_reading(log: Opened, details: bool) -> First:
     """The sums of all columns for every policy, by groups of clusters where halves are to be drawn, else by fold."""
+    settings = log.settings
     groups = Groups.of(log.hashes, len(log.log), settings.n_folds, settings.cluster is not None)
     settings.tell(f"reading {len(log.names)} features of {len(log.hashes):,} episodes")
-    rows, columns, chosen, units = _columns(log, settings)
+    rows, columns, chosen, units = _columns(log)
     every, formed = range(len(log.targets)), units is None
     resampled = bool(details and settings.n_resamples) and len(columns) <= choice.MAX_RIVALS
     split = formed and (resampled or log.built is not None)
@@ -266,7 +271,7 @@ def first_reading(log: Opened, settings: Settings, details: bool) -> First:
         basis = _shrunk(basis, log.n_candidates, own, groups.each)
     digests = np.hstack(found["digests"]) if found["digests"] else None
     facts, ages = (tuple(found.get(f"{name} {k}") for k in every) for name in ("facts", "ages"))
-    return First(log, settings, groups, basis, facts, ages, digests)  # type: ignore[arg-type]
+    return First(log, groups, basis, facts, ages, digests)  # type: ignore[arg-type]
 
 
 def _in_final_units(
@@ -292,13 +297,13 @@ def _shrunk(basis: Basis, n_raw: int, every: list[Moments], each: int) -> Basis:
     )
 
 
-def _columns(log: Opened, settings: Settings) -> tuple[Part | Parts, Array, Choice | None, Units | None]:
+def _columns(log: Opened) -> tuple[Part | Parts, Array, Choice | None, Units | None]:
     """The rows on the columns that the value is computed from.
 
     If the rows do not afford all columns, double selection chooses among those of a log in memory; the units that are
     returned are then those in which it chose.
     """
-    rows, every, estimator = log.rows, np.arange(len(log.names)), settings.estimator
+    rows, every, estimator = log.rows, np.arange(len(log.names)), log.settings.estimator
     formed = len(every) <= choice.affordable(len(log.log)) and not rows.is_sparse
     if isinstance(rows, Parts) and (estimator is not None or not formed):
         raise ValueError(

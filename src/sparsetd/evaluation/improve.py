@@ -253,8 +253,8 @@ def _split(log: Transitions, groups: Array, learn: float, settings: Settings, sa
     settings.tell(f"testing it once on {int((later == 1).sum())} other episodes")
     asked = replace(policy, learnt_from=policy.learnt_from[:0])  # the test episodes were set aside; no check is needed
     tested = replace(settings, cluster=None if settings.cluster is None else groups[later == 1])
-    found = judge(log[test], {"the proposed policy": asked}, tested)
-    (where,) = places(found, None, thirds_of(found.log.log)).values()
+    (found,) = judge(log[test], {"the proposed policy": asked}, tested)
+    (where,) = places([found], None, thirds_of(found.log)).values()
     return Split(policy, found.evaluation(), where, tuple(ranked), int((later == 0).sum()))
 
 

@@ -426,6 +426,7 @@ class Opened:
     features: Any
     targets: tuple[Target, ...]
     target_names: tuple[str, ...]
+    settings: Settings
     behavior: BehaviorPolicy | None
     order: Array | None = None
     blocks: str = ""
@@ -490,6 +491,7 @@ def open_log(source: Any, targets: Mapping[str, Any], settings: Settings) -> Ope
         features=phi,
         targets=asked,
         target_names=tuple(targets),
+        settings=settings,
         behavior=behavior,
         order=order,
         blocks=blocks,

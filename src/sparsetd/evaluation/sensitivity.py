@@ -205,19 +205,18 @@ def sensitivity(
     if kind not in KINDS:
         raise ValueError(f"`kind` is {kind!r}: pass one of {', '.join(KINDS)}.")
     settings = Settings(gamma, features, None, classifier, level, n_folds, 0, 0, cluster, engine, checkpoint, progress)
-    found = judge(transitions, {"target": target}, settings)
-    own = found.policies[0]
-    rows = None if own.facts.as_logged else confounded(found.log, found.first.basis, 0)
+    (own,) = judge(transitions, {"target": target}, settings)
+    rows = None if own.facts.as_logged else confounded(own.first, 0)
     if rows is None and not own.facts.as_logged:
         raise ValueError("Bounds need the behaviour's probabilities: log `behavior_prob` or the actions.")
     bounds: list[Bound] = []
     limits = own.facts.possible()
-    done = found.logged.value.estimate().interval(level)
+    done = own.logged.value.estimate().interval(level)
     for strength in strengths:
         ends = []
         for sign in (1.0, -1.0):
             end = own.value if rows is None else rows.bound(own.value, strength, kind, sign, limits)
-            gain = end.less(found.logged.value)  # no confounding touches the value of what was done
+            gain = end.less(own.logged.value)  # no confounding touches the value of what was done
             ends.append((end.estimate("bound"), gain.estimate("bound")))
         low, high = ends
         if bounds:  # bounds must widen with Γ; if a rough fit made an end narrower, the one before it is kept
@@ -226,7 +225,7 @@ def sensitivity(
             high = high if high[0].value > before.high.value else (before.high, before.difference_high)
         possible = _possible(limits, done, bounds[0], level) if bounds else (ANYTHING, ANYTHING)
         bounds.append(Bound(strength, low[0], high[0], low[1], high[1], possible))
-    return Sensitivity(tuple(bounds), level, found.evaluation(), kind)
+    return Sensitivity(tuple(bounds), level, own.evaluation(), kind)
 
 
 def _possible(limits: Ends, done: Ends, plain: Bound, level: float) -> tuple[Ends, Ends]:

@@ -21,7 +21,7 @@ import numpy as np
 
 from sparsetd.evaluation.episodes import Episodes, arranged
 from sparsetd.evaluation.estimate import Estimate, Together, Value
-from sparsetd.evaluation.evaluator import Judged, Judgement
+from sparsetd.evaluation.evaluator import Judged
 from sparsetd.evaluation.linear import LinearValue, policy_sums
 from sparsetd.evaluation.reading import Ask, Opened, Part, Parts, answer
 from sparsetd.logs import Transitions
@@ -102,16 +102,14 @@ def _labels(log: Transitions, by: Any, order: Array | None = None) -> tuple[str,
     return name, label
 
 
-def by_group(found: Judgement, groups: Cut) -> Together:
+def by_group(found: Sequence[Judged], groups: Cut) -> Together:
     """Differences to the first policy within every group of episodes, each fitted to the episodes of the group.
 
     A single policy is compared with what was done.
     """
-    basis, n, within, values = found.first.basis, len(groups.names), {}, {}
-    compared: list[tuple[int | None, str, bool]] = [
-        (k, p.name, p.facts.as_logged) for k, p in enumerate(found.policies)
-    ]
-    compared = compared if len(compared) > 1 else [(None, DONE, found.logged.complete), *compared]
+    basis, n, within, values = found[0].first.basis, len(groups.names), {}, {}
+    compared: list[tuple[int | None, str, bool]] = [(p.k, p.name, p.sample_mean) for p in found]
+    compared = compared if len(compared) > 1 else [(None, DONE, found[0].logged.complete), *compared]
     sums = answer(basis.rows, sums=basis.ask(policy_sums(groups.number, n, (k for k, *_ in compared)))).sums
     models, asks = [], {}
     for i, (k, _, mean) in enumerate(compared):
@@ -132,7 +130,7 @@ def by_group(found: Judgement, groups: Cut) -> Together:
             each.append(Value(value, influence, basis.share))
         for (_, name, _), judged in zip(compared[1:], each[1:], strict=True):
             values[label, name], within[label, name] = judged.less(each[0]), inside
-    return Together.of(values, found.settings.level, within)
+    return Together.of(values, found[0].first.log.settings.level, within)
 
 
 def _group_influence(part: Part, code: Array, models: Sequence[LinearValue], mean: bool) -> list[Array]:
@@ -184,18 +182,18 @@ def thirds_of(log: Transitions) -> list[Cut]:
     return [cut for cut in (thirds(name, column) for name, column in columns) if len(cut.names) > 1]
 
 
-def places(found: Judgement, other: Judged | None, columns: Sequence[Cut]) -> dict[str, tuple[Place, ...]]:
+def places(found: Sequence[Judged], other: Judged | None, columns: Sequence[Cut]) -> dict[str, tuple[Place, ...]]:
     """The difference of every policy to the `other` one, or to the logged behaviour, from one reading.
 
     The groups are the logged actions, and thirds of those `columns` (see `thirds_of`) over which acts differ most.
     """
-    basis, sample = found.first.basis, found.first.basis.at_hand
+    basis, sample, log = found[0].first.basis, found[0].first.basis.at_hand, found[0].log
     against = LinearValue.solve(basis.behavior) if other is None else other.model
-    rest = {str(k): own for k, own in enumerate(found.policies) if own is not other}
+    rest = {str(own.k): own for own in found if own is not other}
     asked = {k: basis.ask(Ask(_shares, (own.model, against)), int(k)) for k, own in rest.items()}
-    shares, ratios, log = vars(answer(sample, **asked)), sample.ratios, found.log.log
+    shares, ratios = vars(answer(sample, **asked)), sample.ratios
     assert ratios is not None
-    less, out = 1.0 if other is None else ratios[found.policies.index(other)], {}
+    less, out = 1.0 if other is None else ratios[other.k], {}
     for k, own in rest.items():
         weight, gain = np.concatenate(shares[k], axis=1)
         differs = np.maximum(less - ratios[int(k)], 0.0)
