@@ -390,7 +390,7 @@ def test_shards_keep_how_the_log_was_prepared(tmp_path: Path, capsys: pytest.Cap
 
 def test_shards_of_logs_that_were_prepared_differently_do_not_say_how(tmp_path: Path) -> None:
     for k in range(2):
-        raw = {"patient": [f"{k}a", f"{k}b"], "sofa": [1.0 + k, None], "reward": [0, 1]}
+        raw = {"patient": [f"{k}a", f"{k}b"], "sofa": [2.0 + k, None], "reward": [0, 1]}
         prepare(raw, bandit=True, episode="patient").save(tmp_path / f"{k}.parquet")
     shard([tmp_path / "0.parquet", tmp_path / "1.parquet"], tmp_path / "shards")
     with pytest.raises(ValueError, match="does not say how it was prepared"):
