@@ -312,3 +312,11 @@ def test_values_honour_episodes_and_their_ends(tmp_path: Path) -> None:
     pq.write_table(table, tmp_path / "log.parquet")
     model = fit_stream(TD(gamma=0.9, step_size=0.05), read_batches(tmp_path / "log.parquet", n_features=2))
     np.testing.assert_allclose(model.coef_, [0.9, 1.0], atol=0.01)
+
+
+def test_rows_too_wide_for_pairs_name_ways_that_work(logs: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match=r"`shards\(folder, buckets=512\)` of a folder .* from `read_batches\(log\)`"):
+        evaluate(shards(logs["folder"], n_features=5000), gamma=0.9)
+    folded = shards(logs["folder"], buckets=8)
+    assert np.isfinite(evaluate(folded, gamma=0.9, features=None, n_resamples=0).value)
+    assert fit_stream(TDC(), read_batches(logs["folder"], n_features=5000)).n_iter_ == EPISODES * STEPS

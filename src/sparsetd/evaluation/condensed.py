@@ -321,7 +321,7 @@ def _batches(parts: Sequence[Shard], model: ValueFunction) -> Iterator[Mapping[s
         if log.observation.shape[1] != width:
             raise ValueError(
                 f"{part.path} has {log.observation.shape[1]} features and the first shards have {width}: give sparse "
-                "rows a fixed number of columns with `buckets` (--buckets on the command line)."
+                "rows one number of columns, `n_features` (--n-features), or fold them with `buckets` (--buckets)."
             )
         batch = featurize(log, model.features_, model.estimator_.gamma)
         refuse_states(model.estimator_, batch.ratio)

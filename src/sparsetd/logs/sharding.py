@@ -308,7 +308,8 @@ def dense(log: Transitions) -> Transitions:
         return log
     if log.observation.shape[1] > DENSE:
         many = f"The log has sparse rows of more than {DENSE:,} columns, and this needs all pairs of them"
-        raise ValueError(f"{many}: fold them, for example with `read(log, buckets=512)` (--buckets 512).")
+        fold = "fold them with `read(log, buckets=512)`, or `shards(folder, buckets=512)` of a folder (--buckets 512)"
+        raise ValueError(f"{many}: {fold}. To learn row by row, take them as they are from `read_batches(log)`.")
     rows: tuple[Any, Any] = (log.observation, log.next_observation)
     s, after = (some.toarray() for some in rows)
     return replace(log, observation=s, next_observation=after)
