@@ -215,6 +215,16 @@ def test_a_policy_that_is_not_to_be_relied_on_is_not_drawn_as_one_of_the_best():
     assert set(bold) == {"a"}
 
 
+def test_what_a_policy_without_a_sound_value_is_worth_in_groups_is_folded_away():
+    places = [{"group": "A", "share": 0.5, "visited": 0.5, "gain": 0.3, "interval": [0.2, 0.4], "differs": None}]
+    ends = {"a": [0.5, 1.5], "wild": [-90.0, 90.0]}
+    sound, doubted = (comparison(a_comparison(ends, unjudged=u, where={"wild": places})) for u in ([], ["wild"]))
+    assert "+0.300" in sound.text()
+    assert "+0.300" not in doubted.text()
+    assert "Do not rely on this section, because the value of wild is not to be relied on." in doubted.text()
+    assert "<summary>Show it all the same</summary>" in doubted.html()
+
+
 def test_what_was_done_is_not_compared_with_itself():
     strong = {"gamma": 1.5, "tried": 10.0, "columns": [["lactate", 1.4]], "sentence": ""}
     nothing = {"value": 0.0, "interval": [0.0, 0.0], "robustness": None}

@@ -37,7 +37,9 @@ def comparison(p: Payload) -> Document:
         sections["groups"] = (title, [_estimates(p, rows, _difference(p), "groups", 0.0)])
     for k, (name, places) in enumerate(p["where"].items()):
         title = f"Where does “{name}” act differently from “{p['reference']}”?"
-        sections[f"where-{k}"] = (title, _places(places, f"“{p['reference']}”"))
+        wild = [_called(p, [one]) for one in (name, p["reference"]) if one in p["unjudged"]]
+        found = _places(places, f"“{p['reference']}”")
+        sections[f"where-{k}"] = (title, [SAY["wild"].format(" and ".join(wild)), _hidden(found)] if wild else found)
     return Document(
         question="Which policy is best?" if len(p["values"]) > 1 else "What would the policy have been worth?",
         kind="comparison",
@@ -252,6 +254,11 @@ def _places(places: Sequence[Payload], reference: str) -> list[Block]:
         Table(("Group of states", *heads, "Acts differently"), rows[True]),
     ]
     return [SAY["places"].format(reference=reference), *(table for table in tables if table.rows)]
+
+
+def _hidden(blocks: Sequence[Block]) -> Block:
+    """Blocks that mislead: a page folds them away, and a terminal leaves them out."""
+    return folded("Show it all the same", "".join(map(html, blocks)))
 
 
 def policy_text(policy: Payload) -> str:
