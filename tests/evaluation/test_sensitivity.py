@@ -290,7 +290,7 @@ def test_bounds_rest_on_the_fit_that_the_value_rests_on():
     again = LinearValue.solve(sums_of(rows.part).ridged(found.first.basis.ridge(0)))
     for plain in (rows.plain, again):
         assert plain.theta == pytest.approx(found.model.theta, abs=1e-9)
-        assert plain.value == pytest.approx(found.policies[0].value.value, abs=1e-9)
+        assert plain.value == pytest.approx(found.value.value, abs=1e-9)
 
 
 def test_a_certain_behaviour_leaves_nothing_to_a_cause():
