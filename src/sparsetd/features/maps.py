@@ -22,6 +22,7 @@ from sklearn.preprocessing import PolynomialFeatures
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from sparsetd.logs.checks import refuse
+from sparsetd.logs.partition import mixed
 from sparsetd.system import Array as Array
 
 Bound = float | Sequence[float] | None
@@ -306,9 +307,6 @@ class RBFGrid(BoxFeatures):
         return [*out, "1"] if self.constant else out
 
 
-_MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
-
-
 @dataclass(eq=False, repr=False)
 class TileCoding(BoxFeatures):
     """Map a state to the tiles it lies in, one of each shifted grid: sparse rows, for values that are rough.
@@ -378,10 +376,10 @@ class TileCoding(BoxFeatures):
         cell = np.floor(scaled[:, None, :] + self._shift).astype(np.int64)
         if self.hash_size is None:
             tile = np.ravel_multi_index(tuple(np.moveaxis(cell, 2, 0)), tuple(self._tiles + 1))
-        else:  # splitmix64 over the coordinates, a different stream for every tiling
-            h = np.broadcast_to(_mix(np.arange(t, dtype=np.uint64)), (n, t))
+        else:  # SplitMix64 over the coordinates, a different stream for every tiling
+            h = np.broadcast_to(mixed(np.arange(t, dtype=np.uint64)), (n, t))
             for j in range(cell.shape[2]):
-                h = _mix(h ^ cell[:, :, j].astype(np.uint64))
+                h = mixed(h ^ cell[:, :, j].astype(np.uint64))
             tile = (h % np.uint64(self._per_tiling)).astype(np.int64)
         indices = (tile + np.arange(t) * self._per_tiling).ravel().astype(np.int32)
         indptr = np.arange(0, n * t + 1, t, dtype=np.int32)
@@ -389,14 +387,6 @@ class TileCoding(BoxFeatures):
 
     def _names(self, names: list[str]) -> list[str]:  # noqa: ARG002
         return [f"tile{i // self._per_tiling}_{i % self._per_tiling}" for i in range(self.n_features_out_)]
-
-
-def _mix(h: Array) -> Array:
-    with np.errstate(over="ignore"):
-        h = h + _MIX[0]
-        h = (h ^ (h >> np.uint64(30))) * _MIX[1]
-        h = (h ^ (h >> np.uint64(27))) * _MIX[2]
-    return h ^ (h >> np.uint64(31))
 
 
 @dataclass(eq=False, repr=False)

@@ -77,7 +77,7 @@ def parts_between(cuts: Hashes, hashes: Hashes) -> Array:
 
 def hashed(ids: Any, salt: str = "") -> Hashes:
     """One 64-bit hash per id: integers, whole floats and text, in arrays of numbers or of objects."""
-    return _mixed(_mixed(_numbers(np.asarray(ids))) + np.uint64(_of_text(salt)))
+    return mixed(mixed(_numbers(np.asarray(ids))) + np.uint64(_of_text(salt)))
 
 
 def _numbers(ids: Array) -> Hashes:
@@ -97,7 +97,7 @@ def _of_text(entry: Any) -> int:
     return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")
 
 
-def _mixed(numbers: Hashes) -> Hashes:
+def mixed(numbers: Hashes) -> Hashes:
     """The finaliser of SplitMix64: a bijection of 64 bits in which every bit depends on every other."""
     z = numbers + np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
