@@ -156,5 +156,11 @@ def in_container(batch: Batch, sparse: bool) -> Batch:
 
 def with_constant(phi: Any) -> Any:
     """[φ 1], dense or sparse, in the type of φ."""
-    one = np.ones((phi.shape[0], 1), dtype=phi.dtype)
-    return sp.hstack([phi, sp.csr_array(one)], format="csr") if sp.issparse(phi) else np.hstack([phi, one])
+    return beside(phi, np.ones((phi.shape[0], 1), dtype=phi.dtype))
+
+
+def beside(rows: Any, columns: Array) -> Any:
+    """Rows with more columns to their right, in the container of the rows."""
+    if sp.issparse(rows):
+        return sp.hstack([rows, sp.csr_array(columns)], format="csr")
+    return np.hstack([rows, columns])

@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import scipy.sparse as sp
 
 from sparsetd._tools.lazy_names import renamed
+from sparsetd.estimators.validation import beside
 from sparsetd.problems.finite import FiniteMDP
 from sparsetd.system import Array, Batch
 
@@ -242,10 +242,4 @@ def with_noise_features(batch: Batch, n_noise: int, rng: np.random.Generator, sc
     noise, following = scale * rng.normal(size=(2, n, n_noise))
     goes_on = np.flatnonzero(~batch.start[1:].astype(bool))
     following[goes_on] = noise[goes_on + 1]
-    return replace(batch, phi=_beside(batch.phi, noise), phi_next=_beside(batch.phi_next, following))
-
-
-def _beside(rows: Array | sp.csr_array, columns: Array) -> Array | sp.csr_array:
-    if sp.issparse(rows):
-        return sp.csr_array(sp.hstack([rows, columns]))
-    return np.hstack([rows, columns])
+    return replace(batch, phi=beside(batch.phi, noise), phi_next=beside(batch.phi_next, following))
