@@ -38,8 +38,7 @@ def comparison(p: Payload) -> Document:
     for k, (name, places) in enumerate(p["where"].items()):
         title = f"Where does “{name}” act differently from “{p['reference']}”?"
         wild = [_called(p, [one]) for one in (name, p["reference"]) if one in p["unjudged"]]
-        found = _places(places, f"“{p['reference']}”")
-        sections[f"where-{k}"] = (title, [SAY["wild"].format(" and ".join(wild)), _hidden(found)] if wild else found)
+        sections[f"where-{k}"] = (title, _places(places, f"“{p['reference']}”", wild))
     return Document(
         question="Which policy is best?" if len(p["values"]) > 1 else "What would the policy have been worth?",
         kind="comparison",
@@ -65,6 +64,7 @@ def improvement(p: Payload) -> Document:
         shown = (signed(difference["value"]), f"{_difference(p)} to what was done, {ends}")
     tried = [(r["recipe"], Numbers.of([r["difference"]]).signed(r["difference"])) for r in p["candidates"]]
     recipes = Table(("Policy", "Difference on the half that judged it"), tried).html()
+    wild = ["this policy"] if test["severity"] == "red" else []
     better, n = sum(split["interval"][0] > 0 for split in p["splits"]), len(p["splits"])
     tested = f"It was tested once on {count(p['n_tested'])} episodes that it was not learnt from."
     tested += f" In {better} of {n} random splits it was better than what was done, beyond chance." if n > 1 else ""
@@ -84,7 +84,10 @@ def improvement(p: Payload) -> Document:
         },
         sections={
             "policy": ("The policy", _policy(p["policy"])),
-            "where": ("Where does it act differently, and what is that worth?", _places(p["where"], "what was done")),
+            "where": (
+                "Where does it act differently, and what is that worth?",
+                _places(p["where"], "what was done", wild),
+            ),
             "sure": ("How sure is the test?", certainty({**test, "unit": p.get("unit")})),
             "tried": ("What was tried", [SAY["tried"], folded(f"{len(tried)} policies", recipes)]),
         },
@@ -238,8 +241,11 @@ def _difference(p: Payload) -> str:
     return f"difference in {p['unit']}" if p.get("unit") else "difference"
 
 
-def _places(places: Sequence[Payload], reference: str) -> list[Block]:
-    """Tables by action and by groups of states; only groups have a share of decisions that differ."""
+def _places(places: Sequence[Payload], reference: str, wild: Sequence[str]) -> list[Block]:
+    """Tables by action and by groups of states; only groups have a share of decisions that differ.
+
+    If the values of some policies are `wild`, the tables mislead: a page folds them away, a terminal leaves them out.
+    """
     signed = Numbers.of(v["gain"] for v in places).signed
     heads = ("In the log", "Under the policy", "Worth", "Interval")
     rows: dict[bool, list[tuple[str, ...]]] = {False: [], True: []}
@@ -253,12 +259,10 @@ def _places(places: Sequence[Payload], reference: str) -> list[Block]:
         Table(("Action", *heads), rows[False]),
         Table(("Group of states", *heads, "Acts differently"), rows[True]),
     ]
-    return [SAY["places"].format(reference=reference), *(table for table in tables if table.rows)]
-
-
-def _hidden(blocks: Sequence[Block]) -> Block:
-    """Blocks that mislead: a page folds them away, and a terminal leaves them out."""
-    return folded("Show it all the same", "".join(map(html, blocks)))
+    found: list[Block] = [SAY["places"].format(reference=reference), *(table for table in tables if table.rows)]
+    if not wild:
+        return found
+    return [SAY["wild"].format(" and ".join(wild)), folded("Show it all the same", "".join(map(html, found)))]
 
 
 def policy_text(policy: Payload) -> str:
