@@ -37,6 +37,7 @@ EMPTY = "empty"  # the word for an empty cell, where an outcome is only ticked
 EACH = "each"  # the word for one unit of a reward in numbers, which is worth −1 if the reward is a cost
 MOST_WORTH = 5  # words of an outcome that are written out
 LEAST_EPISODES = 5  # with fewer, an outcome of 0 and 1 cannot be told from the reward of each row
+WRITTEN = 0.9  # share of the rows of a drug in which its dose is written down, at least
 ENDS = ("reward", "terminated", "truncated")  # roles that say how an episode ended
 MIX = np.uint64(0x9E3779B97F4A7C15)  # an odd number that spreads codes over 64 bits
 
@@ -735,6 +736,13 @@ def _observed(table: Table, counted: str | None) -> tuple[dict[str, Array], dict
         if same:
             what = f"`{name}` only repeats `{same[0].name}`"
             table.done.append(f"{what}: it was left out (if it is known earlier, --keep same).")
+            continue
+        near = [other for other in told if "kind" not in column.known and signs.share_told(column, other) >= WRITTEN]
+        if near:
+            beside = f"`{near[0].name}` is {raw_columns.example(near[0], signs.unusual(column))}"
+            what = f"`{name}` differs from its usual value only where {beside}, and nearly always there"
+            cure = f"if it is a dose or came later, {option('--drop', name)}; if it was known before, --keep same"
+            table.problems.append(f"{what}: {cure}.")
             continue
         if roles and "kind" not in column.known and signs.tells_ends(column, table):
             offer = _worth_of_words(column, {}, "terminated") if _may_have_worth(column) else ""

@@ -16,7 +16,6 @@ from sparsetd.logs.words import TOTALS
 LEAST_ID = 10_000  # shorter numbers are ages and measurements
 LEAST_TAKEN = 20  # with fewer rows of an action, its probability cannot be checked
 BY_CHANCE = 1e-4  # the probability at which a pattern is no chance
-WRITTEN = 0.9  # share of the rows of a drug in which its dose is written down, at least
 LEAST_IDS = 0.4  # different ids per episode, since patients may have come several times
 CODE = re.compile(r"\S*[0-9]\S*")  # a text that may be an id
 INDEX = re.compile(r"Unnamed: 0(\.\d+)*|__index_level_\d+__")  # pandas writes an index without a name like this
@@ -165,18 +164,32 @@ def may_be_propensity(column: Column, action: Array) -> bool:
 def says_the_same(column: Column, other: Column) -> bool:
     """Say whether each cell of one column always stands beside the same cell of the other, and the other way round.
 
-    A column also counts that has its usual cell wherever the other does not hold one of its own, and hardly anywhere
-    else: the dose of a drug is empty or 0 where another drug was given, and in a few rows where somebody forgot it.
+    A column also counts that has its usual cell exactly where the other does not hold one of its own: the dose of a
+    drug is empty or 0 wherever another drug was given.
     """
     n_rows, n_cells, n_others = len(column.codes), np.count_nonzero(column.weight), np.count_nonzero(other.weight)
     if n_rows <= MOST_CATEGORIES or n_cells == 1 or not 1 < n_others <= n_rows / 2:
         return False
     if n_cells == n_others and len(np.unique(column.codes * len(other.cells) + other.codes)) == n_cells:
         return True
-    rare = column.codes != column.weight.argmax()
+    return share_told(column, other) == 1
+
+
+def unusual(column: Column) -> Array:
+    """A mask of the rows that do not hold the most frequent cell of a column."""
+    return column.codes != column.weight.argmax()
+
+
+def share_told(column: Column, other: Column) -> float:
+    """The share of the rows of a cell in the other column in which this one differs from its usual cell.
+
+    It is 0 if this one also differs elsewhere, or if there are too few rows to tell.
+    """
+    rare = unusual(column)
     beside = (other.codes == other.codes[np.argmax(rare)]) & ~other.gaps
-    enough = rare.sum() >= max(LEAST_TAKEN, WRITTEN * beside.sum()) and (~beside).sum() >= LEAST_TAKEN
-    return bool(enough and beside[rare].all())
+    if rare.sum() < LEAST_TAKEN or (~beside).sum() < LEAST_TAKEN or not beside[rare].all():
+        return 0.0
+    return float(rare.sum() / beside.sum())
 
 
 def tells_ends(column: Column, table: Table) -> bool:
