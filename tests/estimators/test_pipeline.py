@@ -95,6 +95,15 @@ def test_a_score_without_the_starts_that_fit_had_says_so(rows) -> None:
     model.score(rows.X, rows.y, rows.X_next)  # the successors say where an episode ends
 
 
+def test_a_scorer_takes_the_discount_of_the_estimator(rows) -> None:
+    model = LSTD(gamma=0.5).fit(rows.X, rows.y, rows.X_next)
+    own = TDScorer()(model, rows.X, rows.y, rows.X_next)
+    assert own == TDScorer(gamma=0.5)(model, rows.X, rows.y, rows.X_next)
+    assert own == pytest.approx(model.score(rows.X, rows.y, rows.X_next))
+    pipeline = make_pipeline(StandardScaler(with_mean=False, with_std=False), LSTD(gamma=0.5)).fit(rows.X, rows.y)
+    assert TDScorer()(pipeline, rows.X, rows.y, rows.X_next) == TDScorer(0.5)(pipeline, rows.X, rows.y, rows.X_next)
+
+
 def test_a_scorer_without_successors_names_the_cure(rows) -> None:
     model = LSTD(gamma=0.5).fit(rows.X, rows.y)
     with pytest.raises(TypeError, match=r"enable_metadata_routing=True.* and `set_fit_request\(X_next=True\)`"):

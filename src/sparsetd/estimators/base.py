@@ -44,7 +44,7 @@ LOST = ("diverged", "suspicious")  # what `status_` is where no number of the fi
 NOT_PASSED = (  # scikit-learn's searches pass columns on to `fit` alone, unless they are told otherwise
     "{0}.score did not get {1}, which fit had: it takes the next row as the successor, ratio 1 and the discount gamma. "
     "Pass the same columns. For a search call sklearn.set_config(enable_metadata_routing=True), request them with "
-    "`set_fit_request` and take `scoring=TDScorer(gamma)`."
+    "`set_fit_request` and take `scoring=TDScorer()`."
 )
 WORTH_A_COPY = 2**17  # with more numbers in dense rows, copying the state costs less than checking them beforehand
 

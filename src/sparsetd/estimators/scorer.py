@@ -29,8 +29,9 @@ class TDScorer:
 
     Parameters
     ----------
-    gamma : float
-        The discount, unless `discount` gives one per row.
+    gamma : float or None
+        The discount, unless `discount` gives one per row. None is that of the estimator; name it where a search varies
+        it, because scores of different discounts cannot be compared.
     criterion : {"mspbe", "bellman"}
         The projected Bellman error needs no double samples; the plain one is cheaper, works without features, and in
         noisy problems favours functions that are too smooth.
@@ -48,7 +49,7 @@ class TDScorer:
     1.0
     """
 
-    def __init__(self, gamma: float = 0.99, criterion: Criterion = "mspbe") -> None:
+    def __init__(self, gamma: float | None = None, criterion: Criterion = "mspbe") -> None:
         if criterion not in ("mspbe", "bellman"):
             raise ValueError(nearest("criterion", criterion, ("mspbe", "bellman")))
         self.gamma = gamma
@@ -74,11 +75,13 @@ class TDScorer:
         from sklearn.pipeline import Pipeline  # 40 ms that a fit need not wait for
 
         steps = isinstance(estimator, Pipeline)
-        if is_lost(estimator[-1] if steps else estimator):
+        learner = estimator[-1] if steps else estimator
+        if is_lost(learner):
             return -math.inf
         reward = np.asarray(y, dtype=np.float64)
         n = len(reward)
-        gammas = column("discount", discount, n, default=self.gamma, high=1.0)
+        gamma = learner.gamma if self.gamma is None else self.gamma
+        gammas = column("discount", discount, n, default=gamma, high=1.0)
         ratios = column("ratio", ratio, n)
         value, after = estimator.predict(X), estimator.predict(X_next)
         if self.criterion == "bellman":
