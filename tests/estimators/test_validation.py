@@ -143,6 +143,11 @@ def test_an_empty_support_warns() -> None:
         fit(ROTD(rho_theta=1e6))
 
 
+def test_zero_rewards_are_not_blamed_on_the_penalty() -> None:
+    with pytest.warns(UserWarning, match="set every coefficient to zero, because every reward is 0"):
+        ROTD(rho_theta=0.1).fit(np.eye(3), np.zeros(3))
+
+
 def test_a_power_decay_is_what_it_says() -> None:
     np.testing.assert_allclose(PowerDecay(2.0, 10.0, 1.0)(np.array([0, 10, 30])), [2.0, 1.0, 0.5])
 

@@ -441,6 +441,8 @@ class BaseTD(RegressorMixin, BaseEstimator):
             )
         if self.support_.any() or isinstance(penalty, Ridge) or not getattr(penalty, "rho_theta", 0.0) > 0:
             return ""
+        if self._watch.low == self._watch.high == 0.0:
+            return "set every coefficient to zero, because every reward is 0: check the column of rewards"
         return (
             f"set every coefficient to zero: rho_theta={penalty.rho_theta:g} is too strong for these rows; "
             "try a smaller one"
