@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.stats import t as student
+from scipy.special import stdtrit
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
@@ -128,7 +128,7 @@ def value_interval(
 
 def of_error(estimate: Array, error: Array, freedom: Array, level: float) -> Interval:
     """The estimates ± Student's quantile times their errors."""
-    reach = student.ppf(0.5 + level / 2, freedom) * error
+    reach = stdtrit(freedom, 0.5 + level / 2) * error
     return Interval(estimate, error, estimate - reach, estimate + reach, level)
 
 

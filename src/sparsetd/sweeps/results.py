@@ -6,12 +6,12 @@ import csv
 import io
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
 import numpy as np
+from scipy.special import stdtrit
 
 from sparsetd._tools.frames import Framed, frame
 from sparsetd.estimators.validation import check_parameters
@@ -211,15 +211,7 @@ def _half_width(values: Array) -> Array:
     n = len(values)
     if n < 2:
         return np.zeros(values.shape[1])
-    return np.asarray(_quantile(n - 1) * values.std(axis=0, ddof=1) / np.sqrt(n))
-
-
-@cache
-def _quantile(freedom: int) -> float:
-    """The 97.5 % quantile of Student's t, cached because a table of many settings needs it again and again."""
-    from scipy.stats import t
-
-    return float(t.ppf(0.975, freedom))
+    return np.asarray(stdtrit(n - 1, 0.975) * values.std(axis=0, ddof=1) / np.sqrt(n))
 
 
 def _line(ax: Any, x: Array, mean: Array, half: Array, label: str) -> Any:
