@@ -719,9 +719,6 @@ def _observed(table: Table, counted: str | None) -> tuple[dict[str, Array], dict
         columns[f"obs_{counted}"] = time.spread(time.reading.values) if time else number
     learnt: dict[str, Any] = {}
     untouched = []
-    roles = () if "same" in table.keep else ("action", "reward")
-    told = [table.columns[table.roles[role]] for role in roles if role in table.roles]
-    ended = {"terminated", "truncated"} & {*table.roles}
     for column in table.free:
         name, n_notes = column.name, len(table.done)
         shares = 2 if name == table.shared else signs.names_episodes(column, table.group)
@@ -732,23 +729,7 @@ def _observed(table: Table, counted: str | None) -> tuple[dict[str, Array], dict
             columns |= {name: column.spread(np.array(_ids(column), dtype=object))} if shares > 1 else {}
             table.shared = table.shared or (name if shares > 1 else "")
             continue
-        same = [other for other in told if "kind" not in column.known and signs.says_the_same(column, other)]
-        if same:
-            what = f"`{name}` only repeats `{same[0].name}`"
-            table.done.append(f"{what}: it was left out (if it is known earlier, --keep same).")
-            continue
-        near = [other for other in told if "kind" not in column.known and signs.share_told(column, other) >= WRITTEN]
-        if near:
-            beside = f"`{near[0].name}` is {raw_columns.example(near[0], signs.unusual(column))}"
-            what = f"`{name}` differs from its usual value only where {beside}, and nearly always there"
-            cure = f"if it is a dose or came later, {option('--drop', name)}; if it was known before, --keep same"
-            table.problems.append(f"{what}: {cure}.")
-            continue
-        if roles and "kind" not in column.known and signs.tells_ends(column, table):
-            offer = _worth_of_words(column, {}, "terminated") if _may_have_worth(column) else ""
-            offer = f"; if it says which of them ended for good, {offer}" if offer and not ended else ""
-            what = f"`{name}` changes in the last rows of episodes only, and tells how they ended"
-            table.done.append(f"{what}: it was left out (if it is known earlier, --keep same{offer}).")
+        if "same" not in table.keep and "kind" not in column.known and _is_known_later(table, column):
             continue
         if column.reading.kind == "text":
             column = raw_columns.with_one_spelling(column, table)
@@ -766,6 +747,38 @@ def _observed(table: Table, counted: str | None) -> tuple[dict[str, Array], dict
     if not any(name.startswith("obs_") for name in columns):
         table.problems.append("No column is left to be observed: each has a role, was left out, or is empty.")
     return columns, learnt
+
+
+def _is_known_later(table: Table, column: Column) -> bool:
+    """Note a column that repeats the action, the reward or the end of an episode, and say whether it did.
+
+    It is left out; one that nearly does may be a reason for the action, so the caller is asked.
+    """
+    drop = option("--drop", column.name)
+    for other in [table.columns[table.roles[role]] for role in ("action", "reward") if role in table.roles]:
+        if signs.says_the_same(column, other):
+            what = f"`{column.name}` only repeats `{other.name}`"
+            table.done.append(f"{what}: it was left out (if it is known earlier, --keep same).")
+            return True
+        if signs.share_told(column, other) >= WRITTEN:
+            beside = f"`{other.name}` is {raw_columns.example(other, signs.unusual(column))}"
+            what = f"`{column.name}` differs from its usual value only where {beside}, and nearly always there"
+            cure = f"if it is a dose or came later, {drop}; if it was known before, --keep same"
+            table.problems.append(f"{what}: {cure}.")
+            return True
+    return _tells_ends(table, column)
+
+
+def _tells_ends(table: Table, column: Column) -> bool:
+    """Note a column that changes at the ends of episodes only, and say whether it did."""
+    if not signs.tells_ends(column, table):
+        return False
+    named = {"terminated", "truncated"} & {*table.roles} or not _may_have_worth(column)
+    offer = "" if named else _worth_of_words(column, {}, "terminated")
+    offer = f"; if it says which of them ended for good, {offer}" if offer else ""
+    what = f"`{column.name}` changes in the last rows of episodes only, and tells how they ended"
+    table.done.append(f"{what}: it was left out (if it is known earlier, --keep same{offer}).")
+    return True
 
 
 def _is_role(name: str) -> bool:
