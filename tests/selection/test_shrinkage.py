@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from sparsetd.selection.shrinkage import CRITIC, LAMBDAS, Groups, losses, ridged, shrunk, widening
+from sparsetd.selection.moments import Moments
+from sparsetd.selection.shrinkage import CRITIC, LAMBDAS, Groups, critic, losses, ridged, shrunk, widening
 
 
-def sums(curve: float, n_groups: int = 20, n: int = 100, seed: int = 0) -> tuple[Groups, np.ndarray, list]:
+def sums(curve: float, n_groups: int = 20, n: int = 100, seed: int = 0) -> tuple[Groups, list]:
     """One-step episodes with the reward x₀ + curve·(x₁² − 1) + noise and the columns x₀, x₁, x₁² − 1, 1."""
     rng = np.random.default_rng(seed)
     pieces = []
@@ -19,14 +20,14 @@ def sums(curve: float, n_groups: int = 20, n: int = 100, seed: int = 0) -> tuple
         pieces.append((psi, x[:, 0] + curve * (x[:, 1] ** 2 - 1) + rng.normal(size=n)))
     A = np.array([psi.T @ psi for psi, _ in pieces])
     b = np.array([psi.T @ r for psi, r in pieces])
-    fold = np.arange(n_groups) // 4
-    return Groups(A, b, A.sum(axis=0), np.full(n_groups, n), fold), np.array([0, 0, 1, 0], dtype=bool), pieces
+    moments = Moments(A, b, A, b, *np.full((3, n_groups), n))
+    return Groups(moments, 4, np.array([0, 0, 1, 0], dtype=bool), critic(moments)), pieces
 
 
 def test_the_loss_is_the_sum_over_pairs_of_groups_of_a_fold() -> None:
-    groups, penalised, pieces = sums(0.4)
-    found = losses(groups, lambda *sums: ridged(*sums, penalised, 0.1)[:, None])[..., 0]
-    C = groups.C / 2000
+    groups, pieces = sums(0.4)
+    found = losses(groups, lambda *sums: ridged(*sums, groups.penalised, 0.1)[:, None])[..., 0]
+    C = groups.moments.C.sum(axis=0) / 2000
     metric = np.linalg.inv(C + CRITIC * np.diag(np.diag(C)))
     for k in range(5):
         others = [pieces[g] for g in range(20) if g // 4 != k]
@@ -38,15 +39,15 @@ def test_the_loss_is_the_sum_over_pairs_of_groups_of_a_fold() -> None:
 
 
 def test_a_curve_is_used_and_a_straight_line_is_left_alone() -> None:
-    chosen = [[shrunk(*sums(curve, seed=seed)[:2])[0] for seed in range(12)] for curve in (0.0, 0.5)]
+    chosen = [[shrunk(sums(curve, seed=seed)[0])[0] for seed in range(12)] for curve in (0.0, 0.5)]
     assert sum(np.isinf(lam) or lam >= 0.3 for lam in chosen[0]) >= 8
     assert all(lam <= 0.1 for lam in chosen[1])
 
 
 def test_an_infinite_ridge_is_the_fit_without_the_penalised_functions() -> None:
-    groups, penalised, _ = sums(0.5)
-    A, b = groups.A.sum(axis=0), groups.b.sum(axis=0)
-    theta = ridged(A, b, 2000.0, penalised, LAMBDAS[0])
+    groups, _ = sums(0.5)
+    A, b, n = groups.without()
+    theta = ridged(A, b, n, groups.penalised, LAMBDAS[0])
     np.testing.assert_allclose(
         theta[[0, 1, 3]], np.linalg.solve(A[np.ix_([0, 1, 3], [0, 1, 3])], b[[0, 1, 3]]), rtol=1e-6
     )
@@ -54,7 +55,7 @@ def test_an_infinite_ridge_is_the_fit_without_the_penalised_functions() -> None:
 
 
 def test_resampled_logs_agree_on_a_clear_choice_and_differ_on_an_open_one() -> None:
-    clear, open_ = (shrunk(*sums(curve, seed=1)[:2]) for curve in (2.0, 0.05))
+    clear, open_ = (shrunk(sums(curve, seed=1)[0]) for curve in (2.0, 0.05))
     for lam, shares in (clear, open_):
         assert shares.sum() == pytest.approx(1.0)
         assert shares[LAMBDAS.index(lam)] > 0

@@ -78,64 +78,55 @@ class Column:
 
 @dataclass(frozen=True, eq=False)
 class Built:
-    """The ridge λ of every policy, the losses it was chosen by, and the sums by group of the first policy.
+    """The ridge λ of every policy, and how far off its value may be because λ was chosen (`moves`).
 
-    `scale` is the unit of every function; `ridges` hold the ridge of every column for every policy, or None where the
-    raw columns alone are used. `moves` say how far off the value of every policy may be because λ was chosen.
+    `groups` are the sums of the first policy, by which its λ was chosen.
     """
 
     lams: tuple[float, ...]
+    moves: tuple[float, ...]
     n_raw: int
     groups: shrinkage.Groups
-    penalised: Array
-    scale: Array
-    ridges: tuple[Array | None, ...]
-    moves: tuple[float, ...]
 
     @classmethod
-    def of(cls, every: list[Moments], n_raw: int, each: int, scale: Array) -> Built:
+    def of(cls, every: list[Moments], n_raw: int, each: int) -> Built:
         """Choose λ for every policy from its sums by group; `each` consecutive groups make one fold."""
-        fold = np.arange(len(every[0].n_rows)) // each
-        first = shrinkage.Groups(every[0].A, every[0].b, every[0].C.sum(axis=0), every[0].n_rows, fold)
-        found = [first, *(first.under(m.A, m.b) for m in every[1:])]
-        penalised = np.arange(found[0].b.shape[1]) >= n_raw
+        penalised = np.arange(every[0].b.shape[1]) >= n_raw
         penalised[-1] = False  # the constant
-        settled = [_settled(m, groups, penalised) for m, groups in zip(every, found, strict=True)]
-        lams = tuple(lam for lam, _ in settled)
-        ridges = tuple(None if np.isinf(min(lams)) else _ridge(lam, penalised) for lam in lams)
-        moves = tuple(move for _, move in settled)
-        return cls(lams, n_raw, found[0], penalised, scale, ridges, moves)
+        root = shrinkage.critic(every[0])
+        found = [shrinkage.Groups(moments, each, penalised, root) for moments in every]
+        lams, moves = zip(*map(_settled, found), strict=True)
+        return cls(lams, moves, n_raw, found[0])
+
+    def ridge(self, lam: float) -> Array | None:
+        """The ridge of every column at this λ; None if the raw columns alone are used."""
+        return None if np.isinf(min(self.lams)) else np.where(self.groups.penalised, min(lam, NEVER), 0.0)
 
 
-def _ridge(lam: float, penalised: Array) -> Array:
-    return np.asarray(np.where(penalised, min(lam, NEVER), 0.0))
-
-
-def _settled(moments: Moments, groups: shrinkage.Groups, penalised: Array) -> tuple[float, float]:
+def _settled(groups: shrinkage.Groups) -> tuple[float, float]:
     """The λ with the shortest interval, from the one with the least loss upwards, and how far off its value may be.
 
     That is the largest |v_λ − v| over the λ that might as well have been chosen. On unseen episodes a weak ridge may do
     as well as a strong one and yet leave the value open: one episode then moves it without bound.
     """
-    least, shares = shrunk(groups, penalised)
+    least, shares = shrunk(groups)
     near = [other for other, share in zip(LAMBDAS, shares, strict=True) if share >= PLAUSIBLE or other == least]
-    found = [_fitted(moments, groups, penalised, lam) for lam in near]
+    found = [_fitted(groups, lam) for lam in near]
     moves = [max(abs(value - other) for other, _ in found) for value, _ in found]
     lengths = [move + 2 * error for move, (_, error) in zip(moves, found, strict=True)]
     best = int(np.argmin(lengths[: near.index(least) + 1]))  # the largest λ among equals
     return near[best], moves[best]
 
 
-def _fitted(moments: Moments, groups: shrinkage.Groups, penalised: Array, lam: float) -> tuple[float, float]:
+def _fitted(groups: shrinkage.Groups, lam: float) -> tuple[float, float]:
     """The value at this λ, and its standard error over groups of episodes."""
-    A, b, n = groups.without()
-    start, episodes = moments.start.sum(axis=0), moments.n_episodes.sum()
+    (A, b, n), m, penalised = groups.without(), groups.moments, groups.penalised
+    start, episodes = m.start.sum(axis=0), m.n_episodes.sum()
     theta = ridged(A, b, n, penalised, lam)
     value, dual = float(start @ theta / episodes), ridged(A.T, start, n, penalised, lam) / episodes
     held = 0.0 if np.isinf(lam) else lam * (dual * penalised) @ theta
-    first = (moments.start @ theta - moments.n_episodes * value) / episodes
-    moved = first + (groups.b - groups.A @ theta) @ dual - groups.n_rows * held
-    return value, float(np.linalg.norm(moved))
+    first = (m.start @ theta - m.n_episodes * value) / episodes
+    return value, float(np.linalg.norm(first + (m.b - m.A @ theta) @ dual - m.n_rows * held))
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +153,7 @@ class Basis:
 
     def ridge(self, k: int) -> Array | None:
         """The ridge of every column, with the constant, for the k-th policy; None without an automatic basis."""
-        return None if self.built is None else self.built.ridges[k]
+        return None if self.built is None else self.built.ridge(self.built.lams[k])
 
     @property
     def share(self) -> float:
@@ -286,13 +277,13 @@ def _in_final_units(
 
 def _shrunk(basis: Basis, n_raw: int, every: list[Moments], each: int) -> Basis:
     """The basis with the ridge that held-out episodes choose for each policy; only raw columns if all choose these."""
-    built = Built.of(every, n_raw, each, basis.units.scale)
+    built = Built.of(every, n_raw, each)
     if np.isinf(min(built.lams)):  # no policy uses the functions
         return replace(basis.first(n_raw), built=built)
     return replace(
         basis,
-        moments=tuple(m.ridged(ridge) for m, ridge in zip(basis.moments, built.ridges, strict=True)),
-        behavior=basis.behavior.ridged(_ridge(min(built.lams), built.penalised)),  # the least of all policies
+        moments=tuple(m.ridged(built.ridge(lam)) for m, lam in zip(basis.moments, built.lams, strict=True)),
+        behavior=basis.behavior.ridged(built.ridge(min(built.lams))),  # the least of all policies
         built=built,
     )
 
@@ -348,11 +339,11 @@ def columns_of(log: Opened, basis: Basis, level: float) -> tuple[Column, ...]:
     built, made = basis.built, log.built
     if built is None or made is None:
         return ()
-    lam, groups, penalised = built.lams[0], built.groups, built.penalised
-    whole = groups.without()
+    lam, groups, penalised = built.lams[0], built.groups, built.groups.penalised
+    whole, C = groups.without(), groups.moments.mean_square()
     theta = ridged(*whole, penalised, lam)
     parts = [np.append(made.owners_[:, j], False) for j in range(built.n_raw)]
-    spread = [theta[own] @ (groups.C[np.ix_(own, own)] / whole[2]) @ theta[own] for own in parts]
+    spread = [theta[own] @ C[np.ix_(own, own)] @ theta[own] for own in parts]
     shown = np.argsort(-np.array(spread), kind="stable")[:MAX_COLUMNS]
     not_constant = np.arange(len(penalised)) < len(penalised) - 1
     out = [np.zeros_like(not_constant), not_constant, *(parts[j] for j in shown)]
@@ -365,7 +356,7 @@ def columns_of(log: Opened, basis: Basis, level: float) -> tuple[Column, ...]:
     size = explained if explained > 0 else float(found[1].mean()) or 1.0
     mean, error = rise.mean(axis=1) / abs(size), rise.std(axis=1, ddof=1) / np.sqrt(rise.shape[1]) / abs(size)
     bound = max(MATTERS, float(student.isf(FALSE / max(built.n_raw, 2), rise.shape[1] - 1)))
-    with_error = _with_error(theta, groups, penalised, lam, np.append(built.scale, 1.0), level)
+    with_error = _with_error(theta, groups, lam, np.append(basis.units.scale, 1.0), level)
     columns = [
         Column(
             str(log.names[j]), float(mean[i]), float(error[i]), bool(mean[i] > bound * error[i]), bool(np.isinf(lam)),
@@ -376,15 +367,13 @@ def columns_of(log: Opened, basis: Basis, level: float) -> tuple[Column, ...]:
     return tuple(sorted(columns, key=lambda column: (-round(column.importance, 6), column.number)))
 
 
-def _with_error(
-    theta: Array, groups: shrinkage.Groups, penalised: Array, lam: float, scale: Array, level: float
-) -> WithError:
+def _with_error(theta: Array, groups: shrinkage.Groups, lam: float, scale: Array, level: float) -> WithError:
     """θᵀψ of rows and half of their intervals, by leaving out groups of episodes."""
-    A, b, n = groups.without()
-    sums = zip(groups.A, groups.b, groups.n_rows, strict=True)
-    fits = [ridged(A - own, b - earned, n - rows, penalised, lam) for own, earned, rows in sums]
-    others, m = (np.stack(fits) / scale).T, len(fits)
-    reach = student.ppf(0.5 + level / 2, m - 1) * np.sqrt((m - 1) / m)
+    (A, b, n), m = groups.without(), groups.moments
+    sums = zip(m.A, m.b, m.n_rows, strict=True)
+    fits = [ridged(A - own, b - earned, n - rows, groups.penalised, lam) for own, earned, rows in sums]
+    others, k = (np.stack(fits) / scale).T, len(fits)
+    reach = student.ppf(0.5 + level / 2, k - 1) * np.sqrt((k - 1) / k)
 
     def with_error(rows: Array) -> tuple[Array, Array]:
         wider = np.column_stack([rows, np.zeros(len(rows))])

@@ -25,14 +25,14 @@ Boos, 1994).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg.lapack import dgecon, dgetrf, dgetrs
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
+from sparsetd.selection.moments import Moments
 from sparsetd.solvers.saddle import inverse_root
 from sparsetd.system import Array
 
@@ -48,34 +48,35 @@ CRITIC = 1e-3  # ridge of the critic's metric, in units of the mean squares of i
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """A and b of every group of episodes, C of all rows, and how many rows each group has; the constant is last.
+    """The sums of a policy by group of episodes, in columns of one scale with the constant last.
 
-    Columns are of one scale. `fold` is the fold that a group belongs to.
+    `each` consecutive groups make one fold. `penalised` are the functions beside the raw columns, and `root` is that of
+    the `critic`; all policies share these.
     """
 
-    A: Array
-    b: Array
-    C: Array
-    n_rows: Array
-    fold: Array
-    known_root: Array | None = None
+    moments: Moments
+    each: int
+    penalised: Array
+    root: Array
 
-    def under(self, A: Array, b: Array) -> Groups:
-        """The same groups for another policy: C and its root are shared."""
-        return replace(self, A=A, b=b, known_root=self.root)
+    @property
+    def n_folds(self) -> int:
+        return len(self.moments.n_rows) // self.each
 
-    @cached_property
-    def root(self) -> Array:
-        """R with RRᵀ = C⁻¹, C with a small ridge; 0 in the direction of columns that are 0."""
-        if self.known_root is not None:
-            return self.known_root
-        C = self.C / self.n_rows.sum()
-        return inverse_root(C + np.diag(CRITIC * np.diag(C)), EMPTY).T
+    def held(self, k: int) -> slice:
+        """The groups of fold k."""
+        return slice(k * self.each, (k + 1) * self.each)
 
     def without(self, k: int = -1) -> tuple[Array, Array, float]:
         """A, b and the number of rows of all folds except k; of all folds by default."""
-        others = self.fold != k
-        return self.A[others].sum(axis=0), self.b[others].sum(axis=0), float(self.n_rows[others].sum())
+        m, others = self.moments, np.arange(len(self.moments.n_rows)) // self.each != k
+        return m.A[others].sum(axis=0), m.b[others].sum(axis=0), float(m.n_rows[others].sum())
+
+
+def critic(moments: Moments) -> Array:
+    """R with RRᵀ = C⁻¹, C with a small ridge; 0 in the direction of columns that are 0."""
+    C = moments.mean_square()
+    return inverse_root(C + np.diag(CRITIC * np.diag(C)), EMPTY).T
 
 
 def losses(groups: Groups, fits: Callable[[Array, Array, float], Array], drawn: int = 0) -> Array:
@@ -85,16 +86,15 @@ def losses(groups: Groups, fits: Callable[[Array, Array, float], Array], drawn: 
     The shape is (n_candidates, n_folds, 1 + drawn). In a resampled log the groups of every held-out fold are drawn
     again with replacement; the fits to the other folds stay.
     """
-    n_folds = int(groups.fold.max()) + 1
-    each = len(groups.fold) // n_folds
-    again = np.random.default_rng(0).multinomial(each, np.full(each, 1 / each), (n_folds, drawn))
-    counts = np.concatenate([np.ones((n_folds, 1, each), dtype=int), again], axis=1)  # of every group in every log
+    each, n, sums = groups.each, groups.n_folds, groups.moments
+    again = np.random.default_rng(0).multinomial(each, np.full(each, 1 / each), (n, drawn))
+    counts = np.concatenate([np.ones((n, 1, each), dtype=int), again], axis=1)  # of every group in every log
     n_pairs = each**2 - (counts**2).sum(axis=2)
     by_fold = []
     for k, times in enumerate(counts):
-        thetas, held = fits(*groups.without(k)), np.flatnonzero(groups.fold == k)
-        errors = groups.b[held][..., None] - groups.A[held] @ thetas  # by group, function and candidate
-        scores = errors.transpose(2, 0, 1) @ groups.root / groups.n_rows[held].sum()
+        thetas, held = fits(*groups.without(k)), groups.held(k)
+        errors = sums.b[held][..., None] - sums.A[held] @ thetas  # by group, function and candidate
+        scores = errors.transpose(2, 0, 1) @ groups.root / sums.n_rows[held].sum()
         products = scores @ np.swapaxes(scores, 1, 2)  # s_gᵀ C⁻¹ s_h of every candidate
         own = np.einsum("dg,igg->id", times**2, products)
         every = np.einsum("dg,igh,dh->id", times, products, times, optimize=True)
@@ -154,11 +154,11 @@ def _solved(system: Array, right: Array) -> Array | None:
     return None if well < NEARLY_SINGULAR else np.asarray(dgetrs(factors, pivots, right)[0])
 
 
-def shrunk(groups: Groups, penalised: Array) -> tuple[float, Array]:
+def shrunk(groups: Groups) -> tuple[float, Array]:
     """The λ with the least held-out loss, and the share of resampled logs that would choose each of `LAMBDAS`."""
 
     def fits(A: Array, b: Array, n_rows: float) -> Array:
-        return np.stack([ridged(A, b, n_rows, penalised, lam) for lam in LAMBDAS], axis=1)
+        return np.stack([ridged(A, b, n_rows, groups.penalised, lam) for lam in LAMBDAS], axis=1)
 
     found = losses(groups, fits, DRAWS).sum(axis=1)
     near = found <= found.min(axis=0) + ROUNDING * np.abs(found).max()
