@@ -301,6 +301,19 @@ def test_shards_go_on_from_a_model_file(capsys, log):
     assert two.feature_names_.tolist() == one.feature_names_.tolist()
 
 
+@pytest.mark.parametrize("lacking", ["target_prob", "behavior_prob"])
+def test_a_fit_says_whose_values_it_learns_and_does_not_change_the_policy(capsys, log, folder, lacking):
+    line = ["fit", log, "--method", "TDC", "--out", "one.sparsetd"]
+    assert "values are those of the policy of the log's `target_prob` or `ratio`" in run(capsys, *line)[2]
+    table = [{k: v for k, v in row.items() if k != lacking} for row in rows()]
+    today = write(folder / "today.csv", table, [c for c in COLUMNS if c != lacking])
+    fresh = ["fit", today, "--method", "TDC", "--out", "two.sparsetd"]
+    assert "values are those of what was done" in run(capsys, *fresh)[2]
+    code, _, err = run(capsys, "fit", today, "--init", "one.sparsetd", "--out", "three.sparsetd")
+    assert code == 2
+    assert "one.sparsetd holds values of the policy of the log's `target_prob` or `ratio`, and this log has" in err
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [

@@ -135,13 +135,14 @@ def fit(args: Namespace) -> Outcome:
     model = _unfitted(args.features, log, estimator) if earlier is None else earlier
     _refuse_too_many(estimator, log)
     say(f"fitting {type(estimator).__name__} to {f'{len(log):,} transitions' if whole else f'{len(parts)} shards'}")
-    say(f"values are those of {_whose(args, log)}")
+    whose = _whose(args, log)
+    say(f"values are those of {whose}")
     _tell_of_ends(log, whole)
     _learn(model, log if whole else parts, policy, earlier is not None, kept)
     model.policy_ = None  # a function cannot be kept in a file; the action values can
     notes = {"log": args.log, "gamma": estimator.gamma, "policy": args.target or "", "init": args.init or ""}
     named = _named_for_later(args, log)
-    notes |= {"columns": named, "values": named.get("values")}
+    notes |= {"columns": named, "values": named.get("values"), "whose": whose}
     model_file.save(model, args.out, notes=notes)
     if args.export is not None:
         _export(model, args.export, notes)
@@ -149,11 +150,16 @@ def fit(args: Namespace) -> Outcome:
 
 
 def _whose(args: Namespace, log: Any) -> str:
-    """Whose values a fit learns: a log with the probabilities of a target has ratios, which the fit uses."""
+    """Whose values a fit learns: where the log has ratios, the fit uses them. A model goes on with the same policy."""
     if args.target is not None:
         return f"the policy {args.target!r}, by action"
-    as_done = log.importance_ratio() is None
-    return "what was done" if as_done else "the policy that the log's `target_prob` or `ratio` stands for"
+    both = log.target_prob is not None and log.behavior_prob is not None
+    whose = "the policy of the log's `target_prob` or `ratio`" if both or log.ratio is not None else "what was done"
+    before = whose if args.init is None else model_file.read_notes(args.init).get("whose", whose)
+    if before != whose:
+        other = f"{args.init} holds values of {before}, and this log has those of {whose}"
+        raise ValueError(f"{other}: give it the columns of probabilities that the first log had, and no others")
+    return whose
 
 
 def _policy(target: str | None) -> Any:
