@@ -16,7 +16,7 @@ out are added to the features: `change` says what that does to the value, and me
 does no harm: features of the wrong shape leave it behind too, and patients may differ in something unrecorded that the
 actions do not follow. So `drift` says what adding it to the features does to the value.
 
-Of the choices only one column matters, z_t = γʰω_{t−h} ρ_{t−h} ⋯ ρ_{t−1}, with the implied weight ω that a row has in
+Only one column of the choices matters, z_t = γʰω_{t−h} ρ_{t−h} ⋯ ρ_{t−1}, with the implied weight ω that a row has in
 the value (`linear`) and h = 4, or γᵗ/n · ρ_0 ⋯ ρ_{t−1} in the first rows. If the features are a state, z and ω weigh
 the TD errors alike. If not, the value with its errors corrected by z is right where the last four choices show what the
 features miss (Jiang and Li, 2016, have all choices). `follow` is this correction.

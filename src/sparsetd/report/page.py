@@ -169,7 +169,7 @@ def verdicts(p: Payload) -> list[Verdict]:
     for kind, (grade, shown) in grades.items():
         told = TEXTS["cards"][kind]
         place = sum(grade < limit for limit in told["limits"])
-        # An answer that must not be used has no green card beside it, nor has a model that is no better than none.
+        # An answer that must not be used has no green card, and a model that is no better than none has none either.
         level = "plain" if place == 0 and (p["severity"] == "red" or kind in useless) else LEVELS[place]
         word = told["useless"] if place == 0 and kind in useless else told["words"][place]
         cards.append(Verdict(told["name"], shown, level, word, told["meaning"].format(**named)))
