@@ -150,7 +150,7 @@ def fit(args: Namespace) -> Outcome:
 
 
 def _whose(args: Namespace, log: Any) -> str:
-    """Whose values a fit learns: where the log has ratios, the fit uses them. A model goes on with the same policy."""
+    """The policy whose values a fit learns: where the log has ratios, the fit uses them. A model keeps its policy."""
     if args.target is not None:
         return f"the policy {args.target!r}, by action"
     both = log.target_prob is not None and log.behavior_prob is not None
