@@ -9,7 +9,10 @@ import pytest
 from evaluation.logs import found_by
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from sparsetd import evaluate
@@ -45,6 +48,33 @@ def test_the_default_classifier_finds_a_softmax_policy():
     assert found.log_loss < found.log_loss_marginal
     assert found.temperature == pytest.approx(1.0, abs=0.1)
     assert found.n_floored == 0
+
+
+def looking(seed, bent, n=3000, length=10):
+    """A log of people who look at one column only where another is high, or at all columns alike; with the truth."""
+    rng = np.random.default_rng(seed)
+    s = np.column_stack([rng.normal(size=n), rng.integers(2, size=n), rng.normal(size=n)])
+    logit = s[:, 0] * (2 * s[:, 1] - 1) if bent else s @ [1.0, -0.5, 0.3]
+    mu = softmax(np.column_stack([np.zeros(n), logit]))
+    action = (rng.random(n) < mu[:, 1]).astype(int)
+    end = np.arange(n) % length == length - 1
+    return Transitions.from_arrays(s, rng.normal(size=n), s, action=action, truncated=end), mu
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_default_classifier_follows_a_product_of_columns(seed):
+    log, mu = looking(seed, bent=True)
+    found = estimate_behavior(log)
+    assert np.abs(found.table - mu).mean() < 0.05
+    straight = make_pipeline(StandardScaler(), LogisticRegression())
+    assert np.abs(estimate_behavior(log, straight).table - mu).mean() > 0.15
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_default_classifier_is_straight_where_people_are(seed):
+    log, _ = looking(seed, bent=False)
+    straight = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+    np.testing.assert_array_equal(estimate_behavior(log).table, estimate_behavior(log, straight).table)
 
 
 def test_every_row_is_held_out():
@@ -190,7 +220,8 @@ def test_what_nobody_ever_does_is_counted_although_a_smooth_classifier_gives_it_
     log = Transitions.from_arrays(
         x, x[:, 0], action=action, terminated=np.ones(3000, dtype=bool), names=["x", "y", "z"]
     )
-    found = evaluate(log, "1 if x > -9", n_resamples=0)
+    smooth = make_pipeline(StandardScaler(), LogisticRegression())
+    found = evaluate(log, "1 if x > -9", classifier=smooth, n_resamples=0)
     assert found.overlap.mean_ratio > 0.9
     assert found.overlap.coverage == pytest.approx((x[:, 0] < 0.5).mean(), abs=0.03)
     assert {caution.code: caution.severity for caution in found.warnings}["low_coverage"] == "red"

@@ -29,6 +29,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from sparsetd._tools.lazy_names import renamed
+from sparsetd.features.basis import Basis
 from sparsetd.logs import Transitions
 from sparsetd.logs.partition import cuts, hashed, parts_between
 from sparsetd.logs.policy import is_whole
@@ -37,6 +38,10 @@ from sparsetd.system import Array
 N_BINS = 10
 SITUATIONS = 32  # groups of rows at most in which people acted alike
 ROWS_EACH = 25  # rows of a situation for every action: with fewer, a rare action could be absent by chance
+SCREENED = 10_000  # rows in which bends and products are looked for
+BENDS, MOST_BENDS = 100, 12  # bends and products that are tried, and that are taken at most
+STANDS_OUT = 4.0  # standard errors of a correlation that does not stand out by chance among so many
+SLACK = 1e-3  # gradient at which their fit ends: far below the chance in the actions
 HARDLY_EVER = 0.02  # an action that has at most this part of an equal share counts as never taken
 SALT = "behavior"
 
@@ -121,7 +126,8 @@ def estimate_behavior(
     log : Transitions
         With integer actions.
     classifier : scikit-learn classifier, optional
-        Anything with `predict_proba`; a standardised logistic regression by default.
+        Anything with `predict_proba`. The default is a standardised logistic regression of the columns, with the bends
+        and products of them that the actions follow.
     features : array or sparse matrix (n, d), optional
         The inputs of the classifier; the observations by default.
     n_folds : int
@@ -157,16 +163,22 @@ def estimate_behavior(
     order = np.argsort(np.repeat(hashes, np.diff(log._bounds())), kind="stable")
     action, X, fold = action[order], X[order], _folds(log, begins)[order]
     frequencies = np.bincount(action, minlength=n_actions) / len(action)
-    with config_context(assume_finite=classifier is None, skip_parameter_validation=classifier is None):
-        fits = tuple(_Fit.of(classifier, X, action, np.flatnonzero(fold != k), n_actions) for k in range(n_folds))
-        raw = _held_out(fits, X, fold)
+    of = fold, n_folds, n_actions
+    fits, raw = _fitted(classifier, X, action, *of)
+    basis = None
+    if classifier is None and features is None and not sp.issparse(X):
+        basis = _bent(X[:SCREENED], action[:SCREENED], raw[:SCREENED])
+    if basis is not None:
+        others, bent = _fitted(None, basis.transform(X), action, *of, SLACK)
+        better = _log_loss(bent, action) < _log_loss(raw, action)
+        fits, raw, basis = (others, bent, basis) if better else (fits, raw, None)
     # −Σ log((1 − ε) p + ε f) is convex in ε; at least a millionth is mixed in.
     taken = raw[np.arange(len(action)), action]
     mixing = _least(lambda e: _loss((1 - e) * taken + e * frequencies[action]), 1e-6, 1.0)
     logs = np.log((1 - mixing) * raw + mixing * frequencies)
     # The loss is convex in 1/T, which is searched on T ∈ [1/20, 20].
     temperature = float(np.exp(_least(lambda s: _log_loss(_tempered(logs, float(np.exp(s))), action), -3.0, 3.0)))
-    known = Calibrated(fits, begins, frequencies, mixing, temperature, floor, log.action_names)
+    known = Calibrated(fits, begins, frequencies, mixing, temperature, floor, log.action_names, basis)
     table = known.calibrated(raw)
     # The confidence in the most probable action against how often it is right, over ten bins of equal count.
     confidence, right = table.max(axis=1), table.argmax(axis=1) == action
@@ -184,6 +196,16 @@ def estimate_behavior(
         taken=_taken(X, action, fold % 2 == 0, n_actions)[np.argsort(order)],
         model=known,
     )
+
+
+def _fitted(
+    classifier: Any, X: Any, action: Array, fold: Array, n_folds: int, n_actions: int, tol: float = 1e-4
+) -> tuple[tuple[_Fit, ...], Array]:
+    """The fits without each fold, and p(·|s) of every row from the fit without its fold."""
+    model, folds = _Logistic(tol) if classifier is None else classifier, range(n_folds)
+    with config_context(assume_finite=classifier is None, skip_parameter_validation=classifier is None):
+        fits = tuple(_Fit.of(model, X, action, np.flatnonzero(fold != k), n_actions) for k in folds)
+        return fits, _held_out(fits, X, fold)
 
 
 def _taken(X: Any, action: Array, first: Array, n_actions: int) -> Array:
@@ -208,14 +230,37 @@ def _taken(X: Any, action: Array, first: Array, n_actions: int) -> Array:
 class _Logistic:
     """The standardised logistic regression, without a pipeline, whose checks of small inputs take half of the time."""
 
+    def __init__(self, tol: float) -> None:
+        self.tol = tol
+
     def fit(self, X: Any, action: Array) -> _Logistic:
         self.scaler = StandardScaler().fit(X)
-        self.model = LogisticRegression(max_iter=1000).fit(self.scaler.transform(X), action)
+        self.model = LogisticRegression(max_iter=1000, tol=self.tol).fit(self.scaler.transform(X), action)
         self.classes_ = self.model.classes_
         return self
 
     def predict_proba(self, X: Any) -> Array:
         return np.asarray(self.model.predict_proba(self.scaler.transform(X)))
+
+
+def _bent(X: Array, action: Array, table: Array) -> Basis | None:
+    """The bends and products of the columns that go with what a straight model misses, 1{a} − p(a|s); None without any.
+
+    People follow thresholds, and look at one column only where another is high.
+    """
+    basis, d = Basis(max_functions=min(BENDS, len(X) // ROWS_EACH)).fit(X), X.shape[1]
+    bent, straight = basis.transform(X)[:, d:], np.column_stack([np.ones(len(X)), StandardScaler().fit_transform(X)])
+    bent -= straight @ np.linalg.lstsq(straight, bent, rcond=None)[0]
+    missed = (action[:, None] == np.arange(table.shape[1])) - table
+    spread = np.sqrt((missed**2).T @ bent**2)
+    scores = np.divide(np.abs(missed.T @ bent), spread, where=spread > 0, out=np.zeros(spread.shape))
+    best = scores.max(axis=0, initial=0.0)
+    first = np.argsort(-best, kind="stable")[:MOST_BENDS]
+    chosen = [basis.functions_[d + j] for j in np.sort(first[best[first] > STANDS_OUT])]
+    if not chosen:
+        return None
+    basis.functions_ = [*basis.functions_[:d], *chosen]
+    return basis
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,7 +277,7 @@ class _Fit:
         seen, unseen = np.unique(action[train]), 1.0 / (len(train) + n_actions)
         if len(seen) == 1:
             return cls(None, seen, unseen, n_actions)
-        fitted = (_Logistic() if model is None else clone(model)).fit(X[train], action[train])
+        fitted = (_Logistic(model.tol) if isinstance(model, _Logistic) else clone(model)).fit(X[train], action[train])
         return cls(fitted, np.asarray(fitted.classes_), unseen, n_actions)
 
     def table(self, X: Any) -> Array:
@@ -245,7 +290,10 @@ class _Fit:
 
 @dataclass(frozen=True, eq=False)
 class Calibrated:
-    """μ̂(·|s) for any episodes. The hash of an episode's id finds the classifier that did not learn from it."""
+    """μ̂(·|s) for any episodes. The hash of an episode's id finds the classifier that did not learn from it.
+
+    `basis` has the bends and products that were added to the columns; None if there are none.
+    """
 
     fits: tuple[_Fit, ...]
     begins: Array
@@ -254,6 +302,7 @@ class Calibrated:
     temperature: float
     floor: float
     action_names: Any
+    basis: Basis | None = None
 
     def calibrated(self, raw: Array) -> Array:
         return _tempered(np.log((1 - self.mixing) * raw + self.mixing * self.frequencies), self.temperature)
@@ -272,7 +321,8 @@ class Calibrated:
         return np.asarray(padded[:, number])
 
     def _table(self, log: Transitions, observation: Any) -> Array:
-        return self.calibrated(_held_out(self.fits, observation, _folds(log, self.begins)))
+        rows = observation if self.basis is None else self.basis.transform(observation)
+        return self.calibrated(_held_out(self.fits, rows, _folds(log, self.begins)))
 
     def _codes(self, log: Transitions) -> Array:
         """The actions as they were numbered when the classifiers were fitted."""
