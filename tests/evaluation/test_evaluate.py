@@ -278,8 +278,8 @@ def written(text):
     ("change", "message"),
     [
         ({"target": "expert"}, "`target` is 'expert'"),
-        ({"target": np.full(3, 0.5)}, f"must hold {len(LOG)} probabilities"),
-        ({"target": np.full(len(LOG), 1.5)}, "row 0 is the first"),
+        ({"target": np.full(3, 0.5)}, f"must have {len(LOG)} rows"),
+        ({"target": np.full(len(LOG), 1.5)}, "row 0 holds 1.5"),
         ({"gamma": 1.5}, "`gamma` must lie"),
         ({"n_folds": 1000}, "fewer than 1000 folds"),
         ({"target": np.zeros(len(LOG))}, "may be actions or probabilities"),
