@@ -28,8 +28,8 @@ from sparsetd._tools.progress import say
 from sparsetd.estimators.plausible import Watch
 from sparsetd.estimators.validation import check_parameters
 from sparsetd.estimators.value_function import ValueFunction
+from sparsetd.solvers.found_units import FoundUnits
 from sparsetd.solvers.state import Places, StreamState, Totals
-from sparsetd.solvers.units import Units
 from sparsetd.storage import container
 from sparsetd.storage.atomic import replace_file
 from sparsetd.storage.container import CorruptFileError, Decoder, Encoder, is_record
@@ -39,7 +39,7 @@ __all__ = ["export_json", "export_onnx", "load", "read_notes", "save"]
 
 KIND = "model"
 HOMES = ("estimators", "selection", "features", "penalties", "solvers")  # where the classes that a file may hold are
-STATES = (StreamState, Totals, TraceCarry, Units, Places)  # what the state of a stream is made of
+STATES = (StreamState, Totals, TraceCarry, FoundUnits, Places)  # what the state of a stream is made of
 LEARNING = ("aux_", "coef_last_", "dual_", "history_")  # attributes that no prediction needs
 RENAMED = {"LSTD": {"rho_theta": "alpha"}, "SparseTDCV": {"cv": "n_folds"}}  # parameters since version 0.2
 OLD_NAMES = {"SparseTDCV": "SparseTDSelect"}  # classes since version 0.2
@@ -291,7 +291,8 @@ def known_classes() -> dict[str, type]:
 def _read(path: str | os.PathLike[str], part: str) -> Any:
     meta, arrays = container.read(path, KIND)
     try:
-        decoder = Decoder(arrays, known_classes() | {cls.__name__: cls for cls in STATES})
+        states = {cls.__name__: cls for cls in STATES} | {"Units": FoundUnits}  # its name in version 0.3.0
+        decoder = Decoder(arrays, known_classes() | states)
         value = decoder.decode(_renamed(meta.get(part)))
         if part == "model":
             _check(value, decoder.decode(meta.get("state")), decoder.decode(meta.get("largest")))
@@ -347,7 +348,7 @@ def _continue(model: Any, state: Any) -> None:
         one, two = (solver.init(table, n, state.x.dtype) for n in (1, 2))
         for n, fresh in enumerate((one, two), start=1):
             if fresh.units is not None and state.units.scale is not None:  # it has found units
-                fresh.units = Units(fresh.units.moments, 0, np.ones(n), np.ones(n))
+                fresh.units = FoundUnits(fresh.units.moments, 0, np.ones(n), np.ones(n))
         width = len(model.coef_) + int(model.fit_intercept)
         fitting = state.x.dtype.kind == "f" and fits(state, one, two, width)
         fitting &= state.units is None or -1 <= state.units.constant < width

@@ -46,7 +46,7 @@ class DistanceOverGradients(Automatic):
 
     The average weights the iterates by α_t. It runs over all rows, or over the last quarter to half of them ("suffix").
     With `extragradient` the gradient is taken at a trial point (on the same row), and the trial points are averaged.
-    Without a penalty, `rescale` finds units for features of very different sizes (see `units`).
+    Without a penalty, `rescale` finds units for features of very different sizes (see `found_units`).
 
     See also `Stochastic`: the same steps, with sizes that are set by hand.
 

@@ -64,19 +64,23 @@ class DualAveraging(Automatic):
     def more(self, x: Array) -> dict[str, Array]:
         return {name: np.zeros(x.shape, x.dtype) for name in ("sum_x", "sum_y", "share", "earlier_share")}
 
-    def primal_of(self, state: StreamState, total: Array, squares: float, mass: float, system: System) -> Array:
-        """Return the point x that belongs to a sum of gradients."""
-        first = 2 - system.table.n_blocks
-        l1, l2 = mass * system.fixed.l1[first:2], mass * system.fixed.l2[first:2]
-        x = plain.argmin(state.origin, total, squares, l1, l2, system.factor)
-        return x * min(1.0, self.radius / max(float(np.linalg.norm(x)), 1e-300))
+    def point_of(
+        self, state: StreamState, system: System, sums: tuple[Array, Array], squares: tuple[float, float], mass: float
+    ) -> tuple[Array, Array]:
+        """Return x and y of the sums of gradients, their squares and their weights."""
+        first, root, x = 2 - system.table.n_blocks, np.sqrt(squares[0]), state.origin
+        weigh = mass * (1.0 if system.factor is None else system.factor)
+        if root > 0:  # else there has been no gradient yet
+            l1, l2 = (part[first:2, None] * weigh / root for part in (system.fixed.l1, system.fixed.l2))
+            x = x - sums[0] / root
+            x = (x - np.clip(x, -l1, l1)) / (1.0 + l2)
+        scale = plain.over_root(self.dual_radius(state.x.size), squares[1])
+        return plain.within(x, self.radius), plain.projected(scale * sums[1], self.fit_norm)
 
     def _averaged(self, state: StreamState, last: Array, dual: Array | None) -> tuple[Array, Array | None]:
         x, y = super()._averaged(state, last, dual)
         if self.average == "none" or not self.sparse:
             return x, y
-        suffix = self.average == "suffix"
-        weight = state.totals.weight + (state.earlier.weight if suffix else 0.0)
-        share = state.more["share"] + state.more["earlier_share"] if suffix else state.more["share"]
+        weight, share = state.totals.weight + state.earlier.weight, state.more["share"] + state.more["earlier_share"]
         # Equal weights make exact ties common; rounding must not decide them.
         return np.where(2.0 * share > (1.0 + 1e-9) * weight, x, 0.0).astype(x.dtype), y

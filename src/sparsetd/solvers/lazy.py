@@ -24,10 +24,10 @@ from sparsetd.solvers.compiled.awake import HOT, MULTIPLIER, SHARES, TOTAL, TRAC
 from sparsetd.solvers.compiled.entries import Kinds
 from sparsetd.solvers.compiled.law import NARROW, THIN, TRACE_TOL, TRACED, WIDE, F, Lines, R, V
 from sparsetd.solvers.compiled.points import Stream
-from sparsetd.solvers.compiled.queue import EARLY, KEY, L1, LEVEL, MARK, SHARE
+from sparsetd.solvers.compiled.queue import EARLY, KEY, LEVEL, MARK, SHARE
 from sparsetd.solvers.compiled.rules import GX, GY, MASS
 from sparsetd.solvers.state import LAYOUT, Places, aligned_zeros, room_for_a_step
-from sparsetd.solvers.stream import BOX, is_bent, places
+from sparsetd.solvers.stream import BOX, four_of, is_bent
 from sparsetd.system import Array
 
 GENERATIONS, GUIDE = 4096, 4097
@@ -48,6 +48,11 @@ class Rows(NamedTuple):
 
     def between(self, first: int, stop: int) -> Rows:
         return self._replace(indptr=self.indptr[first : stop + 1])
+
+    def alone(self) -> Rows:
+        """The rows without the entries that come before and after them."""
+        lo, hi = self.indptr[0], self.indptr[-1]
+        return Rows(self.values[lo:hi], self.indices[lo:hi], self.indptr - lo)
 
 
 def rows_of(matrix: Any) -> Rows:
@@ -79,12 +84,8 @@ def placed(places: Places, phi: Rows, phi_next: Rows) -> tuple[Rows, Rows]:
     at = int(ends[0][1 if follows else -1] - ends[0][0])
     room = np.empty(at + int(ends[1][-1] - ends[1][0]), np.int32)
     places.count = int(law.place(places.of, places.names, places.count, (phi, phi_next), room, at, follows))
-    return _with_places(phi, room), _with_places(phi_next, room[at:])
-
-
-def _with_places(rows: Rows, places: Array) -> Rows:
-    lo, hi = rows.indptr[0], rows.indptr[-1]
-    return Rows(rows.values[lo:hi], places[: hi - lo], rows.indptr - lo)
+    phi, phi_next = phi.alone(), phi_next.alone()
+    return phi._replace(indices=room[: len(phi.indices)]), phi_next._replace(indices=room[at:])
 
 
 def horizon(d: int) -> int:
@@ -134,9 +135,21 @@ def taker(name: str, solver: Any, state: Any, system: Any) -> Callable[[Stream],
     return take
 
 
-def part(state: Any, at: slice) -> Any:
+def columns(state: Any, at: slice) -> Any:
     """The state of some features in plain arrays."""
-    return (_entries_part if state.lazy["pass"] == "entries" else _awake_part)(state, at)
+    lazy, record, found, block = state.lazy, state.record, state.columns(at), np.empty((16, at.stop - at.start))
+    where = at.start, (2 - len(state.x), 2 if state.y is None else 4), block
+    if lazy["pass"] == "entries":
+        entries.materialise(Lines(*lazy["lines"]), lazy["past"], lazy["how"], *where)
+    else:
+        scalars = float(np.sqrt(record[GX])), float(record[MASS]), lazy["special"]
+        awake.materialise(Hot(*lazy["lines"]), *scalars, *where)
+        (sum_x, sum_y), (share, _) = _blocks(state, block[8:12]), _blocks(state, block[12:])
+        found.more |= {"sum_x": -sum_x, "sum_y": sum_y} | ({"share": share} if lazy["summed"] else {})
+    found.x, found.y = _blocks(state, block[:4])
+    if lazy["summed"]:
+        found.totals.x, found.totals.y = _blocks(state, block[4:8])
+    return found
 
 
 def trace(state: Any) -> Array:
@@ -153,7 +166,7 @@ def take_sums(state: Any) -> None:
         state.settle()
         return awake.flush(Hot(*state.lazy["lines"]), float(state.record[MASS]), True)
     s, totals = Lines(*state.lazy["lines"]), state.totals
-    entries.flush(s, state.lazy["past"], _origin(state, s), state.lazy["how"], places(totals.x, totals.y))
+    entries.flush(s, state.lazy["past"], _origin(state, s), state.lazy["how"], four_of(totals.x, totals.y))
 
 
 def _lanes(state: Any, x: Array, y: Array | None) -> dict[int, Array]:
@@ -168,23 +181,18 @@ def _fill(line: Array, place: int, vectors: dict[int, Array]) -> None:
         line[: len(values), place + b] = values
 
 
-def _asked(state: Any) -> tuple[int, int]:
-    """Return the first lane that a state uses, and the one after its last."""
-    return 2 - len(state.x), 2 if state.y is None else 4
-
-
 def _blocks(state: Any, lanes: Array) -> tuple[Array, Array | None]:
-    """Split the numbers of all lanes into the blocks of x and of y."""
-    k = len(state.x)
-    return lanes[2 - k : 2], None if state.y is None else lanes[4 - k : 4]
+    """Split the numbers of all lanes into the blocks of x and of y, as the dense arrays hold them."""
+    k, kind = len(state.x), state.x.dtype
+    x, y = lanes[2 - k : 2].astype(kind, copy=False), lanes[4 - k : 4]
+    return x, None if state.y is None else y.astype(kind, copy=False)
 
 
 def _special(state: Any, system: Any) -> tuple[Array, Array]:
     """Return the places of the features with a penalty factor other than 1, and these factors."""
-    if system.factor is None:
-        return np.zeros(0, dtype=np.int64), np.zeros(0)
-    features = np.flatnonzero(system.factor != 1.0)
-    return state.places.find(features), system.factor[features]
+    factor = np.zeros(0) if system.factor is None else system.factor
+    features = np.flatnonzero(factor != 1.0)
+    return state.places.find(features), factor[features]
 
 
 def _widened(s: Any, more: int) -> Any:
@@ -240,7 +248,7 @@ def _begin_entries(solver: Any, state: Any, system: Any) -> dict[str, Any]:
             norms[law.ORIGIN, b] = np.vdot(start.astype(np.float64), start)
         counter[law.SEEN] = state.count
         entries.flush(s, past, _origin(state, s), how, (trace[:0],) * 4)
-    return {"lines": tuple(s), "past": past, "how": how, "every": every}
+    return {"lines": tuple(s), "past": past, "how": how, "every": every, "summed": shape != THIN}
 
 
 def _constants_of_lanes(system: Any, bent: bool, held: Array, summed: bool, constant: float) -> Array:
@@ -265,9 +273,7 @@ def _begin_trace(s: Lines, place: int, trace: Array) -> Lines:
 
 def _origin(state: Any, s: Lines) -> Array:
     """Return x_0, or an array without rows if it is zero."""
-    if not s.norms[law.ORIGIN].any():
-        return np.zeros((0, 0))
-    return np.asarray(state.origin, dtype=np.float64)
+    return np.asarray(state.origin, dtype=np.float64) if s.norms[law.ORIGIN].any() else np.zeros((0, 0))
 
 
 def _entries_step(solver: Any, state: Any, system: Any) -> tuple[Any, tuple[Any, ...]]:
@@ -281,51 +287,39 @@ def _entries_step(solver: Any, state: Any, system: Any) -> tuple[Any, tuple[Any,
     return entries.stepping(kinds), (lazy["past"], work, _origin(state, s), state.record, fixed, lazy["every"])
 
 
-def _entries_part(state: Any, at: slice) -> Any:
-    block, s = np.empty((8, at.stop - at.start)), Lines(*state.lazy["lines"])
-    entries.materialise(s, state.lazy["past"], state.lazy["how"], at.start, _asked(state), block)
-    sums = None if state.lazy["how"][0] == THIN else _blocks(state, block[R : R + 4])
-    return state.part(at, *_blocks(state, block[V : V + 4]), sums)
-
-
 # --- awake ----------------------------------------------------------------------------------------------------------
 
 
 def _begin_awake(solver: Any, state: Any, system: Any) -> dict[str, Any]:
     """Make lines from the sums of the dense state; a feature with its own penalty factor takes part in every row."""
-    d, special, (l1, l2) = state.x.shape[1], _special(state, system), (system.fixed.l1, system.fixed.l2)
+    special, (l1, l2), mass = _special(state, system), (system.fixed.l1, system.fixed.l2), float(state.record[MASS])
+    line, n_active = _lines_of_sums(state, l1, mass)
     lane = np.array([l1, l2, np.arange(4) < 2, l1 > 0, EARLY / np.where(l1 > 0, l1, 1.0)], dtype=np.float64)
-    hot, names, number = np.zeros((ROOM, awake.HOT_WIDTH)), np.zeros(ROOM, dtype=np.int64), np.zeros(2)
-    queue, counter = (np.zeros(0), np.zeros(0, dtype=np.int64)), np.zeros(6, dtype=np.int64)
-    scalars = np.zeros((2, 4)), np.zeros((4, 4)), number, lane
-    s = Hot(aligned_zeros(d, awake.WIDTH), hot, names, *scalars, *queue, counter)
-    s = _sleeping(state, s, special)
+    scale, active, number = np.zeros((2, 4)), np.zeros((4, 4)), np.zeros(2)
+    room, counter, active[LEVEL] = 8 * ROOM + 2 * n_active, np.zeros(6, dtype=np.int64), l1 * mass
+    hot, queue = np.zeros((ROOM, awake.HOT_WIDTH)), np.zeros(room)
+    names, owners = np.zeros(ROOM, dtype=np.int64), np.zeros(room, dtype=np.int64)
+    s = _heated(state, Hot(line, hot, names, scale, active, number, lane, queue, owners, counter), *special)
+    counter[law.SEEN] = state.count
+    if state.t > 0:
+        awake.flush(s, mass, False)
     squares = max(float(state.record[GY]), float(number[awake.DUAL]))
     number[awake.FACTOR] = 1.0 / np.sqrt(squares) if state.record[GY] > 0 else 0.0
-    weigh = float(solver.average != "none")
-    return {"lines": tuple(s), "weigh": weigh, "special": len(special[0])}
+    return {"lines": tuple(s), "summed": solver.average != "none", "special": len(special[0])}
 
 
-def _sleeping(state: Any, s: Hot, special: tuple[Array, Array]) -> Hot:
-    """Fill lines, hot coordinates and a queue (with room for all active ones) from the sums of the dense state."""
-    mass, l1, room = float(state.record[MASS]), s.lane[L1], 8 * ROOM
-    sums, shares = _lanes(state, state.more["sum_x"], state.more["sum_y"]), _lanes(state, state.more["share"], None)
-    begun = any(values.any() for values in sums.values())
-    s.active[LEVEL] = l1 * mass
-    s.counter[law.SEEN] = state.count
-    if begun:
-        vectors = {b: (-v if b < 2 else v).astype(np.float64) for b, v in sums.items()}
-        active = {b: np.abs(vectors[b]) > mass * l1[b] for b in shares}
-        _fill(s.line, V, vectors)
-        _fill(s.line, R, _lanes(state, state.totals.x, state.totals.y))
-        _fill(s.line, SHARE, {b: shares[b] - mass * on for b, on in active.items()})
-        _fill(s.line, KEY, {b: on & (l1[b] > 0) for b, on in active.items()})
-        room += 2 * int(np.sum(list(active.values())))
-    s = s._replace(keys=np.zeros(room), owners=np.zeros(room, dtype=np.int64))
-    s = _heated(state, s, *special)
-    if begun:
-        awake.flush(s, mass, False)
-    return s
+def _lines_of_sums(state: Any, l1: Array, mass: float) -> tuple[Array, int]:
+    """Return the lines of the coordinates that have a place, and how many numbers in them are active."""
+    line, shares = aligned_zeros(state.x.shape[1], awake.WIDTH), _lanes(state, state.more["share"], None)
+    if state.t == 0:
+        return line, 0
+    sums = {b: -v if b < 2 else v for b, v in _lanes(state, state.more["sum_x"], state.more["sum_y"]).items()}
+    active = {b: np.abs(sums[b]) > mass * l1[b] for b in shares}
+    _fill(line, V, sums)
+    _fill(line, R, _lanes(state, state.totals.x, state.totals.y))
+    _fill(line, SHARE, {b: shares[b] - mass * on for b, on in active.items()})
+    _fill(line, KEY, {b: on & (l1[b] > 0) for b, on in active.items()})
+    return line, int(np.sum(list(active.values())))
 
 
 def _heated(state: Any, s: Hot, special: Array, factors: Array) -> Hot:
@@ -346,18 +340,8 @@ def _heated(state: Any, s: Hot, special: Array, factors: Array) -> Hot:
 def _awake_step(_: Any, state: Any, system: Any) -> tuple[Any, tuple[Any, ...]]:
     """Return the kernel and its arguments after the rows and the lines."""
     lazy, traced = state.lazy, system.table.lam > 0 or None
-    numbers = lazy["weigh"], lazy["special"], horizon(state.x.shape[1]), traced
+    numbers = float(lazy["summed"]), lazy["special"], horizon(state.x.shape[1]), traced
     return awake.stream, (room_for_a_step(), np.zeros((3, 4)), state.record, system.fixed, *numbers)
-
-
-def _awake_part(state: Any, at: slice) -> Any:
-    lazy, block, record = state.lazy, np.empty((16, at.stop - at.start)), state.record
-    root = float(np.sqrt(record[GX]))
-    awake.materialise(Hot(*lazy["lines"]), root, float(record[MASS]), lazy["special"], at.start, _asked(state), block)
-    point, values, sums, shares = (_blocks(state, lanes) for lanes in block.reshape(4, 4, -1))
-    known: dict[str, Any] = {"sum_x": -values[0], "sum_y": values[1]}
-    known |= {"share": shares[0]} if lazy["weigh"] else {}
-    return state.part(at, *point, sums if lazy["weigh"] else None, **known)
 
 
 _PASSES: dict[str, tuple[Any, ...]] = {

@@ -85,7 +85,7 @@ def _moved(
     """The step from the state with the gradient at a point."""
     r = residual(system.table, at[0], rows, reward)
     slope = r if state.y is None else adjoint(system.table, at[1], rows)
-    x = _within(system.penalty.prox(state.x - step * slope, step, system.factor), solver.radius)
+    x = within(system.penalty.prox(state.x - step * slope, step, system.factor), solver.radius)
     return x, None if state.y is None else projected(state.y + step * r, solver.fit_norm)
 
 
@@ -94,14 +94,13 @@ def _moved(
 
 def average(solver: Any, state: Any, system: Any, rows: Array, reward: float, _: float) -> None:
     """The dual averaging of `compiled.dense` for any ball of y and a bound on ‖x‖."""
-    record, more, table, radius = state.record, state.more, system.table, solver.dual_radius(state.x.size)
+    record, more, table = state.record, state.more, system.table
     r, slope = residual(table, state.x, rows, reward), adjoint(table, state.y, rows)
     nx, ny = np.sum(slope**2), np.sum(r**2)
     see(record, ny, system.fixed.norm * size_of_row(*np.sum(rows.astype(np.float64) ** 2, axis=1)))
     a = max(record[REACH], solver.start * record[START])
-    x = solver.primal_of(state, more["sum_x"] + a * slope, record[GX] + nx, record[MASS] + a, system)
-    scale = over_root(radius, record[GY] + a * a * ny)
-    y = projected(scale * (more["sum_y"] + a * r), solver.fit_norm)
+    sums, squares = (more["sum_x"] + a * slope, more["sum_y"] + a * r), (record[GX] + nx, record[GY] + a * a * ny)
+    x, y = solver.point_of(state, system, sums, squares, record[MASS] + a)
     r, slope = residual(table, x, rows, reward), adjoint(table, y, rows)
     record[GX] += max(nx, np.sum(slope**2))
     record[GY] += a * a * max(ny, np.sum(r**2))
@@ -111,18 +110,14 @@ def average(solver: Any, state: Any, system: Any, rows: Array, reward: float, _:
         more["share"] += a * (x != 0)
     more["sum_x"] += a * slope
     more["sum_y"] += a * r
-    x = solver.primal_of(state, more["sum_x"], record[GX], record[MASS], system)
-    _write(state, x, projected(over_root(radius, record[GY]) * more["sum_y"], solver.fit_norm))
+    form_point(solver, state, system)
     see_distance(record, np.sum((state.x - state.origin) ** 2))
 
 
-def argmin(origin: Array, sums: Array, squares: float, l1: Array, l2: Array, factor: Array | None) -> Array:
-    """argmin ⟨s, x⟩ + h(x) + ½√Σ‖g_x‖² ‖x − x_0‖² with h of weights l1 and l2; x_0 before the first gradient."""
-    root, weigh = np.sqrt(squares), 1.0 if factor is None else factor
-    if not root > 0:
-        return origin
-    x, bound = origin - sums / root, l1[:, None] * weigh / root
-    return np.asarray((x - np.clip(x, -bound, bound)) / (1.0 + l2[:, None] * weigh / root))
+def form_point(solver: Any, state: Any, system: Any) -> None:
+    """Write x and y of the sums of dual averaging."""
+    record, sums = state.record, (state.more["sum_x"], state.more["sum_y"])
+    _write(state, *solver.point_of(state, system, sums, (record[GX], record[GY]), record[MASS]))
 
 
 # --- coin betting ---------------------------------------------------------------------------------------------------
@@ -134,7 +129,7 @@ def bet(solver: Any, state: Any, system: Any, rows: Array, reward: float, _: flo
     slopes = residual(system.table, state.x, rows, reward)
     _count(solver, state, 1.0, state.x, None)
     bets = [_toss(*parts) for parts in zip(directions, slopes, state.more["coins"], strict=True)]
-    _write(state, _within(state.origin + np.array(bets)[:, None] * directions, solver.radius), None)
+    _write(state, within(state.origin + np.array(bets)[:, None] * directions, solver.radius), None)
 
 
 def _toss(u: Array, gradient: Array, coin: Array) -> float:
@@ -151,7 +146,7 @@ def _toss(u: Array, gradient: Array, coin: Array) -> float:
     coin[WEALTH] -= s * stake
     coin[SQUARES] += (clip * norm) ** 2
     u -= clip * over_root(np.sqrt(0.5), coin[SQUARES]) * gradient
-    u[:] = _within(u, 1.0)
+    u[:] = within(u, 1.0)
     return float(coin[BETA] * coin[WEALTH])
 
 
@@ -173,13 +168,15 @@ def _write(state: Any, x: Array, y: Array | None) -> None:
         state.y[:] = y
 
 
-def _within(x: Array, radius: float) -> Array:
+def within(x: Array, radius: float) -> Array:
     """x, scaled into the l2 ball of that radius."""
     return x if not np.isfinite(radius) else x * min(1.0, radius / max(float(np.linalg.norm(x)), 1e-300))
 
 
 def projected(y: Array, fit_norm: Any) -> Array:
     """Π_n(y): the nearest point of the dual ball of a fit in ‖·‖_m."""
+    if fit_norm == 2:
+        return within(y, 1.0)
     from sparsetd.solvers.saddle.problem import FitNorm  # seldom needed, and much to load
 
     return FitNorm.of(fit_norm).project(y.ravel()).reshape(y.shape)

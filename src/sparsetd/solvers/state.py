@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from sparsetd.solvers.compiled.rules import REACH, RECORD, ROWS, SCALE
-from sparsetd.solvers.units import OFF_CENTRE, UNEVEN, Units
+from sparsetd.solvers.found_units import OFF_CENTRE, UNEVEN, FoundUnits
 from sparsetd.system import Array, TraceCarry
 
 FEW = 2**14  # features: so many are as near in their own order as in that in which they come
 # Features at a time when all are visited: so many that a call for each part does not matter, and rows of so many
 # numbers do not begin at the same place of a page (see `apart`).
 SWEEP = 2**15 + 40
-LAYOUT = 9  # version of the layout of lazy states: a pickle may hold another one
+LAYOUT = 10  # version of the layout of lazy states: a pickle may hold another one
 EARLY = 1024  # a change of units within so many rows forgets everything learned in the bad units
 
 
@@ -27,9 +27,6 @@ class Totals:
     x: Array
     y: Array | None
     weight: float = 0.0
-
-    def columns(self, at: slice) -> Totals:
-        return Totals(self.x[:, at], None if self.y is None else self.y[:, at], self.weight)
 
     def clear(self) -> None:
         self.x[:], self.weight = 0.0, 0.0
@@ -66,9 +63,9 @@ class Places:
         self.names[first : self.count], self.of[new, 0] = new, np.arange(first + 1, self.count + 1)
         return np.asarray(self.of[features, 0] - 1)
 
-    def spread(self, v: Any) -> Any:
+    def spread(self, v: Array) -> Array:
         """An array by places as one by features, in which those without a place are all alike."""
-        if not (self and isinstance(v, np.ndarray)):
+        if not self:
             return v
         out = np.empty_like(v)
         out[...] = v[..., -1:]
@@ -98,18 +95,18 @@ class StreamState:
     diverged: bool = False
     lazy: dict[str, Any] | None = None
     more: dict[str, Array] = field(default_factory=dict)
-    units: Units | None = None
+    units: FoundUnits | None = None
     places: Places = field(default_factory=Places.none)
 
     @property
     def primal(self) -> Array:
         """x with its pending projection applied, in the units of the rows; O(d)."""
-        if self._moved:
-            x = np.zeros(self.x.shape, self.x.dtype)
-            for at, part in self.parts():
-                write(x, at, part.primal)
-            return x
-        return self._in_rows(self.pending[0] * self.x)
+        if not self._moved:
+            return self._in_rows(self.pending[0] * self.x)
+        x = np.zeros(self.x.shape, self.x.dtype)
+        for at, part in self.parts():
+            write(x, at, part.primal)
+        return x
 
     @property
     def dual(self) -> Array | None:
@@ -119,9 +116,11 @@ class StreamState:
 
     def _in_rows(self, v: Array) -> Array:
         """Weights in the units and in the order of the rows."""
-        v = np.asarray(v, dtype=self.x.dtype)
-        v = v if self.units is None else self.units.coefficients(v)
-        return np.asarray(self.places.spread(v))
+        return self.places.spread(self.in_units(np.asarray(v, dtype=self.x.dtype)))
+
+    def in_units(self, v: Array) -> Array:
+        """Weights in the units of the rows."""
+        return v if self.units is None else self.units.coefficients(v)
 
     @property
     def _moved(self) -> bool:
@@ -135,19 +134,22 @@ class StreamState:
         """
         if self.units is not None and self.units.constant >= 0:  # the means of all features go into the intercept
             self.settle()
-        state = self._alone() if alone else self
+        state = self._each(lambda v: v[-1:], y=None, units=self.units) if alone else self
         if not (self._moved or self.places):
             return iter([(slice(None), state)])
         return ((self.places.names[at] if self.places else at, part) for at, part in state._parts())
 
-    def _alone(self) -> StreamState:
-        """The state of θ, as a method without w and y would have it."""
-        theta = slice(-1, None)
-        totals, earlier = (Totals(sums.x[theta], None, sums.weight) for sums in (self.totals, self.earlier))
-        more = {name: values[theta] for name, values in self.more.items()}
-        return replace(
-            self, x=self.x[theta], y=None, origin=self.origin[theta], totals=totals, earlier=earlier, more=more
-        )
+    def _each(self, of: Callable[[Array], Array], **others: Any) -> StreamState:
+        """A copy with `of` every array that has a number for each feature, and with `others`."""
+
+        def changed(v: Any) -> Any:
+            return of(v) if isinstance(v, np.ndarray) else v
+
+        named = {name: changed(getattr(self, name)) for name in ("x", "y", "trace", "origin")}
+        totals, earlier = (Totals(of(sums.x), changed(sums.y), sums.weight) for sums in (self.totals, self.earlier))
+        more = {name: of(values) for name, values in self.more.items()}
+        units = self.units and replace(self.units, **{name: changed(v) for name, v in vars(self.units).items()})
+        return replace(self, **(named | {"totals": totals, "earlier": earlier, "more": more, "units": units} | others))
 
     @property
     def count(self) -> int:
@@ -157,34 +159,11 @@ class StreamState:
     def _parts(self) -> Iterator[tuple[slice, StreamState]]:
         for first in range(0, self.count, SWEEP):
             at = slice(first, min(first + SWEEP, self.count))
-            if self._moved:
-                yield at, lazily().part(self, at)
-            else:
-                yield at, self.part(at, self.x[:, at], None if self.y is None else self.y[:, at], None)
+            yield at, lazily().columns(self, at) if self._moved else self.columns(at)
 
-    def part(self, at: slice, x: Array, y: Any, sums: tuple[Array, Any] | None, **more: Array) -> StreamState:
-        """The state of some features, given their x and y, the sums of both, and what else their law keeps."""
-        totals = self.totals.columns(at)
-        if sums is not None:
-            totals = Totals(self._kept(sums[0]), self._kept(sums[1]), totals.weight)
-        return replace(
-            self,
-            x=self._kept(x),
-            y=self._kept(y),
-            origin=self.origin[:, at],
-            totals=totals,
-            earlier=self.earlier.columns(at),
-            pending=np.ones(2),
-            trace=None,
-            lazy=None,
-            places=Places.none(),
-            more={name: values[:, at] for name, values in self.more.items()} | more,
-            units=None if self.units is None else self.units.columns(at),
-        )
-
-    def _kept(self, values: Any) -> Any:
-        """Numbers as the dense arrays hold them; None stays None."""
-        return None if values is None else np.ascontiguousarray(values, self.x.dtype)
+    def columns(self, at: slice) -> StreamState:
+        """The state of some features as the dense arrays hold it."""
+        return self._each(lambda v: v[..., at], trace=None, lazy=None, places=Places.none())
 
     def settle(self) -> None:
         """Fill the dense arrays, if the iterates live elsewhere and have moved since; O(d)."""
@@ -215,15 +194,7 @@ class StreamState:
     def settled(self) -> StreamState:
         """A copy of the state in plain arrays and with features in their own order, as a file holds it."""
         self.settle()
-        plain, spread = replace(self, lazy=None, places=Places.none()), self.places.spread
-        plain.x, plain.y, plain.trace, plain.origin = map(spread, (self.x, self.y, self.trace, self.origin))
-        plain.totals, plain.earlier = (
-            Totals(spread(sums.x), spread(sums.y), sums.weight) for sums in (self.totals, self.earlier)
-        )
-        plain.more = {name: spread(values) for name, values in self.more.items()}
-        if self.units is not None:
-            plain.units = replace(self.units, **{k: spread(v) for k, v in vars(self.units).items()})
-        return plain
+        return self._each(self.places.spread, lazy=None, places=Places.none())
 
     def enter(self) -> None:
         """Keep features in the order in which they come, from the first row on, unless they are few."""
@@ -250,13 +221,12 @@ class StreamState:
 
     def apply_pending(self) -> None:
         """Multiply x and y by their pending scales."""
-        if self.pending[0] != 1.0:
-            self.x[:] = self.pending[0] * self.x
-        if self.y is not None and self.pending[1] != 1.0:
-            self.y[:] = self.pending[1] * self.y
+        for v, scale in zip((self.x, self.y), self.pending, strict=True):
+            if v is not None and scale != 1.0:
+                v[:] = scale * v
         self.pending[:] = 1.0
 
-    def change_units(self, new: Units) -> None:
+    def change_units(self, new: FoundUnits) -> None:
         """Go over to new units: while it is early from x_0, later from where x is.
 
         Gradients in very different units say nothing about the steps, which then begin afresh like the averages.
@@ -272,15 +242,14 @@ class StreamState:
         if self.trace is not None:
             self.trace[:] = new.rows_in(old.trace_out(self.trace).astype(self.x.dtype))
         if early or new.differs(old, UNEVEN, OFF_CENTRE):
-            self._forget([] if early else [ROWS, SCALE])
+            self._forget(0.0 if early else self.record[[ROWS, SCALE]])
         self.record[REACH] = max(self.record[REACH], np.linalg.norm(self.x - self.origin))
         self.units = new
 
-    def _forget(self, but: list[int]) -> None:
-        """Drop y, the averages and all statistics except some."""
-        known = self.record[but]
+    def _forget(self, rows_and_scale: Any) -> None:
+        """Drop y, the averages and all statistics except these two."""
         self.record[:] = 0.0
-        self.record[but] = known
+        self.record[[ROWS, SCALE]] = rows_and_scale
         self.totals.clear()
         self.earlier.clear()
         if self.y is not None:
@@ -303,9 +272,9 @@ def write(out: Array, at: Any, values: Any) -> None:
             lazily().law.scatter(whole[:, None], at, part)
 
 
-def room_for_a_step() -> tuple[Array, Array, Array]:
-    """Room for the folded table, for the rows of a plan, and for the Gram matrix of a row."""
-    return np.zeros((6, 7)), np.zeros((6, 12)), np.zeros(6)
+def room_for_a_step() -> tuple[Array, Array, Array, Array]:
+    """Room for the folded table, for the rows of a plan, for the Gram matrix of a row, and for what was folded."""
+    return np.zeros((6, 7)), np.zeros((6, 12)), np.zeros(6), np.full(3, np.nan)
 
 
 def apart(n_rows: int, n_features: int, dtype: Any) -> Array:

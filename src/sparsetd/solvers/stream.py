@@ -20,9 +20,9 @@ import numpy as np
 from sparsetd.solvers import plain
 from sparsetd.solvers.compiled import dense as dense_pass
 from sparsetd.solvers.compiled.points import Constants, Stream
-from sparsetd.solvers.compiled.rules import GX, GY, MASS, RECORD, WEIGHT, Fixed
+from sparsetd.solvers.compiled.rules import RECORD, WEIGHT, Fixed
+from sparsetd.solvers.found_units import FoundUnits
 from sparsetd.solvers.state import LAYOUT, StreamState, Totals, apart, lazily, room_for_a_step, write
-from sparsetd.solvers.units import Units
 from sparsetd.system import Array, Batch, Solution, Table, dense, trace_weights
 
 Schedule = Callable[[Array], Array]
@@ -113,7 +113,7 @@ class Streaming:
         state = StreamState(x, dual, u, trace, origin, Totals(x_sum, sums[0]), Totals(x_old, sums[1]))
         state.more = self.more(x)
         if self.rescale and self.family == "steps":
-            state.units = Units(np.zeros((3, n_features), order="F"))  # the numbers of a column side by side
+            state.units = FoundUnits(np.zeros((3, n_features), order="F"))  # the numbers of a column side by side
         return state
 
     def more(self, x: Array) -> dict[str, Array]:
@@ -207,22 +207,20 @@ class Streaming:
         costs nothing.
         """
         del table, penalty, factor
-        d, kind = state.x.shape[1], state.x.dtype
-        coef = np.zeros(d, kind)
-        last = coef if brief and self.average == "none" else np.zeros(d, kind)
-        aux = None if brief or len(state.x) == 1 else np.zeros(d, kind)
+        (k, d), kind, alike = state.x.shape, state.x.dtype, brief and self.average == "none"
+        x = np.zeros((1 if brief else k, d), kind)
+        last = x[-1] if alike else np.zeros(d, kind)
         y = None if brief or state.y is None else np.zeros(state.y.shape, kind)
         for at, part in state.parts(alone=brief):
             point, dual = part.primal, None if y is None else part.dual
-            x, mean_y = self._averaged(part, point, dual)
-            write(coef, at, x[-1])
-            if last is not coef:
+            mean_x, mean_y = self._averaged(part, point, dual)
+            write(x, at, mean_x)
+            if not alike:
                 write(last, at, point[-1])
-            if aux is not None:
-                write(aux, at, x[0])
             if y is not None:
                 write(y, at, mean_y)
-        return Solution(coef, last, state.t, "diverged" if state.diverged else "finished", aux=aux, dual=y)
+        status, aux = "diverged" if state.diverged else "finished", x[0] if len(x) > 1 else None
+        return Solution(x[-1], last, state.t, status, aux=aux, dual=y)
 
     def _system(self, table: Table, penalty: PenaltyLike, factor: Array | None, dtype: Any) -> System:
         """The constants of the kernels."""
@@ -239,22 +237,22 @@ class Streaming:
 
     def _averaged(self, state: StreamState, last: Array, dual: Array | None) -> tuple[Array, Array | None]:
         """(x̄, ȳ), or the last point while nothing has been averaged."""
-        totals = {"all": [state.totals], "suffix": [state.totals, state.earlier], "none": []}[self.average]
+        totals, earlier, extra = state.totals, state.earlier, 0.0
         # It counts both ends (`eq:averaging`), but a trial point beyond the last row does not exist.
-        step, extra = self.step_size, 0.0
-        if step is not None and totals and not (self.extragradient or state.diverged):
-            extra = float(steps(step, state.t, 1)[0])
-        weight = extra + sum(s.weight for s in totals)
-        if not weight > 0:
+        if self.step_size is not None and not (self.extragradient or state.diverged):
+            extra = float(steps(self.step_size, state.t, 1)[0])
+        weight = extra + totals.weight + earlier.weight
+        if self.average == "none" or not weight > 0:
             return last, dual
 
-        def mean(sums: list[Any], point: Array) -> Array:
-            total, out = sums[0] if len(sums) == 1 else sums[0] + sums[1], extra * point
-            out += total if state.units is None else state.units.coefficients(total)
+        def mean(sums: Any, before: Any, point: Array) -> Array:
+            out = extra * point
+            out += state.in_units(sums + before)
             out /= weight
             return out
 
-        return mean([s.x for s in totals], last), None if dual is None else mean([s.y for s in totals], dual)
+        x = mean(totals.x, earlier.x, last)
+        return x, None if dual is None else mean(totals.y, earlier.y, dual)
 
     def _until_rotation(self, t: int) -> int:
         """Rows until the next power of two, where a suffix average forgets its older half."""
@@ -309,7 +307,7 @@ def _part(rows: Any, first: int, stop: int, dtype: Any) -> Any:
 
 
 def pass_for(solver: Any, state: Any, system: Any, sparse: bool) -> str:
-    """The name of the pass that takes these rows: one answer for a method and its rows.
+    """The name of the pass that takes these rows: one answer for a method and its rows, in the first line that fits.
 
     method                                                   dense rows    CSR rows
     -------------------------------------------------------  ------------  -----------------------------
@@ -322,7 +320,7 @@ def pass_for(solver: Any, state: Any, system: Any, sparse: bool) -> str:
     trial points bent by a threshold or a box                dense         dense, laid out densely
     no l1 penalty (nor box, nor ridges that differ)          dense         entries
     l1 or box, step by hand, no ridge, damping or radius     dense         entries
-    l1 or box with any of these, or by an automatic step     dense         dense, laid out densely
+    l1, box or ridges that differ, and anything else         dense         dense, laid out densely
     """
     if solver.family == "coins" or not system.separable:
         return "numpy"
@@ -370,19 +368,18 @@ def _dense(solver: Any, state: Any, system: Any) -> Callable[[Stream], int]:
         x[:] = linked(state.x, p / (p - 1.0))
     y, room, averaged = more["sum_y"] if kinds.summed else state.y, room_for_a_step(), solver.average != "none"
     unread = x if averaged else np.zeros_like(x)  # sums that a kernel keeps although nobody asked for them
-    start, outer = places(state.origin), places(x if state.u is None else state.u)
+    start, outer = four_of(state.origin), four_of(x if state.u is None else state.u)
     trace = x[-1:] if state.trace is None else state.trace
     factor = x[-1] if system.factor is None else system.factor
 
     def take(rows: Stream) -> int:
-        totals, shares = places(unread), places(unread)
-        if averaged:  # a rotation exchanges the sums
-            totals, shares = places(state.totals.x, state.totals.y), places(more["share"] if kinds.summed else x)
-        vectors = tuple(zip(places(x, y), totals, shares, start, outer, strict=True))
+        totals = four_of(state.totals.x, state.totals.y) if averaged else four_of(unread)  # a rotation exchanges them
+        shares = four_of(more["share"] if averaged and kinds.summed else unread)
+        vectors = tuple(zip(four_of(x, y), totals, shares, start, outer, strict=True))
         now = dense_pass.Dense(vectors, trace, factor, state.pending)
         taken = int(kernel(rule, rows, now, state.record, room, system.fixed, p))
         if kinds.summed:
-            _form_averaged(solver, state, system)
+            plain.form_point(solver, state, system)
         elif kinds.mirrored:
             state.x[:] = linked(x, p)
         return taken
@@ -417,15 +414,6 @@ def _dense_kinds(solver: Any, state: Any, system: Any) -> dense_pass.Kinds:
     )
 
 
-def _form_averaged(solver: Any, state: Any, system: Any) -> None:
-    """x and y of the sums of dual averaging."""
-    record, more = state.record, state.more
-    state.x[:] = solver.primal_of(state, more["sum_x"], record[GX], record[MASS], system)
-    y = more["sum_y"].astype(np.float64)
-    y *= 1.0 / np.sqrt(record[GY]) if record[GY] > 0 else 0.0
-    state.y[:] = y / max(1.0, float(np.linalg.norm(y)))
-
-
 def linked(x: Array, p: float) -> Array:
     """∇½‖x‖_p² of every block: sgn(x_j)|x_j|^{p − 1}/‖x‖_p^{p − 2}. The conjugate exponent inverts it."""
     norm = np.linalg.norm(x, p, axis=1, keepdims=True)
@@ -433,7 +421,7 @@ def linked(x: Array, p: float) -> Array:
     return np.asarray(np.copysign(norm * share ** (p - 1.0), x), dtype=x.dtype)
 
 
-def places(x: Array, y: Array | None = None) -> tuple[Array, Array, Array, Array]:
+def four_of(x: Array, y: Array | None = None) -> tuple[Array, Array, Array, Array]:
     """(w, θ, y1, y2). The kernels want four arrays, so another vector stands in for one that does not exist."""
     y = x if y is None else y
     return x[0], x[-1], y[0], y[-1]

@@ -25,7 +25,7 @@ from sparsetd.solvers.compiled import points, queue, rules
 from sparsetd.solvers.compiled.compile import kernel, part
 from sparsetd.solvers.compiled.intrinsics import borrow, lanes, load, store, within
 from sparsetd.solvers.compiled.law import FULL, SEEN, SINCE, TRACE_TOL, fetch_ahead, shrink
-from sparsetd.solvers.compiled.points import GRADIENT, TRIED, U, gradient, squares
+from sparsetd.solvers.compiled.points import GRADIENT, TRIED, U
 from sparsetd.solvers.compiled.queue import HEAPED, KEY, L1, LEVEL, MARK, PER, SHARE, SQUARES, P, Q, R, V
 from sparsetd.solvers.compiled.rules import GX, GY, MASS, WEIGHT, into_unit_ball, over_root
 
@@ -184,7 +184,7 @@ def _point_of(v, law, special, multiplier):
 
 @kernel
 def materialise(s, root, mass, n_special, first, vectors, out):
-    """Write the point, v, sums and shares of the lines from `first` on into `out`, four rows for each, but only those
+    """Write the point, sums, v and shares of the lines from `first` on into `out`, four rows for each, but only those
     of the lanes from the first of `vectors` to the one before the second."""
     s, out, hot, room = borrow(s, WIDTHS), borrow(out, 0), borrow(s.hot, HOT_WIDTH), np.zeros((1, 16))
     law = _law(s.lane, root, mass, s.number[FACTOR])
@@ -196,8 +196,8 @@ def materialise(s, root, mass, n_special, first, vectors, out):
             v, total, share = load(hot, place, V), load(hot, place, TOTAL), load(hot, place, SHARES)
             point = _point_of(v, law, place < n_special, hot[place, MULTIPLIER])
         store(room, 0, 0, point)
-        store(room, 0, 4, v)
-        store(room, 0, 8, total)
+        store(room, 0, 4, total)
+        store(room, 0, 8, v)
         store(room, 0, 12, share)
         for b in range(vectors[0], vectors[1]):
             for row in range(b, 16, 4):
@@ -273,12 +273,9 @@ def _finish(s, n, n_special, weights, weigh, law, mass, traced, change):
 
 
 @part
-def _along(c, u, first, factor):
+def _along(c, u, factor):
     """⟨gradient, v⟩ of y, whose products u are those of factor·v."""
-    total = 0.0
-    for b in range(2 + first, 4):
-        total += points.inner(c, u, b)
-    return total / factor if factor > 0.0 else 0.0
+    return (points.inner(c, u, 2) + points.inner(c, u, 3)) / factor if factor > 0.0 else 0.0
 
 
 @kernel
@@ -289,10 +286,11 @@ def stream(rule, rows, begin, s, work, change, record, fixed, weigh, n_special, 
     counter[FULL] tells. `weigh` is 0 where nothing is averaged, `traced` None without traces.
     """
     s, rows, fixed, record = borrow(s, WIDTHS), borrow(rows, 0), borrow(fixed, 0), borrow(record, 0)
-    (G, room, gram), change, phi, phi_next = borrow(work, points.ROOM), borrow(change, 4), rows.phi, rows.phi_next
-    u, trial, c, k, number, counter = room[U], room[TRIED], room[GRADIENT], len(fixed.m) // 3, s.number, s.counter
-    primal, first, nothing = load(s.lane, PRIMAL, 0), 2 - k, lanes(0.0)
-    no_step, width, old_fresh = (nothing, nothing, nothing), 2 if traced is None else 3, np.nan
+    (G, room, gram, folded), change = borrow(work, points.ROOM), borrow(change, 4)
+    phi, phi_next, number, counter = rows.phi, rows.phi_next, s.number, s.counter
+    u, c, k = room[U], room[GRADIENT], len(fixed.m) // 3
+    primal, nothing, kinds = load(s.lane, PRIMAL, 0), lanes(0.0), (True, True, 2, traced is not None, True)
+    no_step = (nothing, nothing, nothing)
     counter[FULL] = 0
     for t in range(begin, len(rows.reward)):
         most = counter[HOT] + phi[2][t + 1] - phi[2][t] + phi_next[2][t + 1] - phi_next[2][t]
@@ -302,29 +300,24 @@ def stream(rule, rows, begin, s, work, change, record, fixed, weigh, n_special, 
         before, factor = record[MASS], number[FACTOR]
         law = _law(s.lane, np.sqrt(record[GX]), before, factor)
         n = _gather(s, rows, phi, phi_next, t, before, law, n_special, traced, gram, room)
-        if rows.fresh[t] != old_fresh:  # ψ is γφ' here
-            old_fresh = rows.fresh[t]
-            points.fold(G, fixed.M, fixed.m, k, traced is not None, 1.0, old_fresh)
+        points.fold(G, folded, fixed, k, traced is not None, 1.0, rows.fresh[t])  # ψ is γφ' here
         fine = points.products_in_range(record, room, rows.reward[t], 1.0, fixed.limit)
         a, mass, weights = 0.0, before, no_step
         if fine:
-            gradient(G, rows.reward[t], u, c, 0, width, True)
-            nx, ny = squares(c, first, gram, 1.0), squares(c, 2 + first, gram, 1.0)
-            rules.see(record, ny, fixed.norm * points.row_size(gram))
-            a, _ = rules.steps(rule, record, rows.alpha[t], nx, ny)
+            given = (rows.reward[t], rows.alpha[t])
+            nx, ny, (a, _) = points.first_look(rule, record, room, G, gram, *given, 1.0, fixed, kinds)
             mass = before + a
             queue.raise_level(s, before, mass)
             y_mid = over_root(fixed.ball, record[GY] + a * a * ny)
-            y_mid = into_unit_ball(y_mid, number[DUAL] + a * (a * ny - 2.0 * _along(c, u, first, factor)))
+            y_mid = into_unit_ball(y_mid, number[DUAL] + a * (a * ny - 2.0 * _along(c, u, factor)))
             law = _law(s.lane, np.sqrt(record[GX] + nx), mass, y_mid)
             _try(s, n, n_special, _weights(room, a), law, traced, room, TRIED)
             average = weigh * a * law[4]
             store(s.scale, P, 0, load(s.scale, P, 0) + average)
             store(s.scale, Q, 0, load(s.scale, Q, 0) + average * load(s.active, LEVEL, 0))
-            gradient(G, rows.reward[t], trial, c, 0, width, True)
-            my = squares(c, 2 + first, gram, 1.0)
-            number[DUAL] = max(number[DUAL] + a * (a * my - 2.0 * _along(c, u, first, factor)), 0.0)
-            record[GX] += max(nx, squares(c, first, gram, 1.0))
+            mx, my = points.look(room, TRIED, G, gram, rows.reward[t], 1.0, fixed, kinds)
+            number[DUAL] = max(number[DUAL] + a * (a * my - 2.0 * _along(c, u, factor)), 0.0)
+            record[GX] += max(nx, mx)
             record[GY] += a * a * max(ny, my)
             record[MASS] = mass
             record[WEIGHT] += a

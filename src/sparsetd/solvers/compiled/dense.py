@@ -233,16 +233,6 @@ def _write_products(room, products, scales):
 
 
 @part
-def _look(room, G, gram, reward, inverse, fixed, kinds):
-    """The gradient at the point whose products are in `room`, and its norms if a rule asks for them."""
-    first, nothing = 1 - kinds.two, (0.0, 0.0)
-    for b in range(4):
-        room[NUMBERS, T + b] = 1.0
-    points.gradient(G, reward, room[U], room[GRADIENT], first, 3 if kinds.traced else 2, kinds.saddle)
-    return points.norms(room, fixed.damping, first, kinds.saddle, gram, inverse) if kinds.measured else nothing
-
-
-@part
 def _write_move(room, at, numbers, step, beta, damping, kinds):
     """How the gradient moves every vector, in row `at`; the sums of dual averaging grow by it in x."""
     for b in range(4):
@@ -341,14 +331,14 @@ def _pulls(step, beta, damping, kinds):
 def _plan_swept(rule, s, row, record, work, given, fixed, numbers, kinds, look):
     """One step whose trial point takes a sweep; leaves the next move in `room`. Returns the steps of x and y, how the
     trial point moves, and the scales of its vectors. `given` are the reward, the step set by hand, 1/γ, the scales of x
-    and y, and p."""
-    (G, room, gram), (reward, alpha, inverse, scale_x, scale_y, power) = work, given
+    and y, p, and what `points.plan` asks for."""
+    (G, room, gram, _), (reward, alpha, inverse, scale_x, scale_y, power, chosen) = work, given
     damping, kind = fixed.damping, s.vectors[1][0].dtype.type
-    nx, ny = _look(room, G, gram, reward, inverse, fixed, kinds)
     if kinds.measured:
-        bound = fixed.norm * points.row_size(gram) + max(damping[0], damping[1])
-        rules.see(record, ny if kinds.saddle else nx, bound)
-    step, beta = steps(rule, record, alpha, nx, ny)
+        nx, ny, (step, beta) = points.first_look(rule, record, room, G, gram, reward, alpha, inverse, fixed, chosen)
+    else:
+        points.look(room, U, G, gram, reward, inverse, fixed, chosen)
+        nx, ny, step, beta = 0.0, 0.0, alpha, alpha
     _write_move(room, TRIAL, T, step, beta, damping, kinds)
     about = (T, scale_x, scale_y, step, record[GX] + nx, record[MASS] + step)
     ways = _ways(s.vectors, row, room, TRIAL, about, fixed, kinds, kind)
@@ -357,9 +347,10 @@ def _plan_swept(rule, s, row, record, work, given, fixed, numbers, kinds, look):
     x, y, nw, nt = _scales(products, far, record[GY] + step * step * ny, fixed, power, kinds)
     scales = (nw * x, nt * x, y, y)
     _write_products(room, products, scales)
-    mx, my = _look(room, G, gram, reward, inverse, fixed, kinds)
-    nx, ny = max(nx, mx), max(ny, my)
-    step, beta = steps(rule, record, alpha, nx, ny)
+    mx, my = points.look(room, U, G, gram, reward, inverse, fixed, chosen)
+    if kinds.measured:
+        nx, ny = max(nx, mx), max(ny, my)
+        step, beta = steps(rule, record, alpha, nx, ny)
     _write_move(room, NEXT, S, step, beta, damping, kinds)
     record[GX] += nx
     record[GY] += step * step * ny if kinds.summed else ny
@@ -383,13 +374,14 @@ def stepping(kinds):
     Numba leaves out what follows an `if` on a plain constant of the closure before it looks at types.
     """
     k, measured, swept = 2 if kinds.two else 1, kinds.measured, kinds.swept
+    chosen = (measured, kinds.trial, k, kinds.traced, kinds.saddle)  # what a step in scalars asks for
     look = kinds._replace(trial=False, swept=False, averaged=False, measured=False, looks=True)
 
     def stream(rule, rows, s, record, work, constants, power):
         s, record, fixed, work = borrow(s, 0), borrow(record, 0), borrow(constants, 0), borrow(work, points.ROOM)
-        (G, room, gram), phi, phi_next = work, borrow(rows.phi, 0), borrow(rows.phi_next, 0)
+        (G, room, gram, folded), phi, phi_next = work, borrow(rows.phi, 0), borrow(rows.phi_next, 0)
         n, e, kind = len(rows.reward), s.trace, s.vectors[1][0].dtype.type
-        numbers, old_discount, old_fresh, inverse = (kind(power - 1.0), kind(1), kind(0)), np.nan, np.nan, 0.0
+        numbers, inverse = (kind(power - 1.0), kind(1), kind(0)), 0.0
         zero, four = kind(0), (kind(0), kind(0), kind(0), kind(0))
         products, far, sums = (four, four, four, four), (zero, zero, zero), (zero, zero, zero, zero, zero, zero)
         scale_x, scale_y, nw, nt, now, taken = 1.0, 1.0, 1.0, 1.0, 0, 0
@@ -403,21 +395,16 @@ def stepping(kinds):
                 _write_products(room, products, scales)
                 if not (sums[0] + sums[2] < HUGE and points.products_in_range(record, room, reward, rate, fixed.limit)):
                     break
-                if rate != old_discount or rows.fresh[t] != old_fresh:
-                    old_discount, old_fresh, inverse = rate, rows.fresh[t], 1.0 / rate if rate > 0.0 else 0.0
-                    points.fold(G, fixed.M, fixed.m, k, kinds.traced, rate, old_fresh)
+                inverse = points.fold(G, folded, fixed, k, kinds.traced, rate, rows.fresh[t])
                 step = beta = rows.alpha[t]
                 if measured:
-                    points.write_gram(gram, sums, kinds.traced, old_fresh)
+                    points.write_gram(gram, sums, kinds.traced, rows.fresh[t])
             if swept and t >= 0:
-                given = (reward, step, inverse, scale_x, keep, power)
+                given = (reward, step, inverse, scale_x, keep, power, chosen)
                 step, beta, ways, scales = _plan_swept(rule, s, row, record, work, given, fixed, numbers, kinds, look)
             else:
-                if t >= 0 and measured:
-                    chosen = (kinds.trial, k, kinds.traced, kinds.saddle)
+                if t >= 0:
                     step, beta = points.plan(rule, record, room, G, gram, reward, step, inverse, fixed, chosen)
-                elif t >= 0:
-                    points.fixed_plan(room, G, reward, step, fixed.damping, k, kinds.traced, kinds.saddle)
                 about = (T, scale_x, keep, 0.0, record[GX], record[MASS])
                 ways = _ways(s.vectors, row, room, TRIAL, about, fixed, kinds, kind)
                 if kinds.trial:  # it has been scaled into its balls already

@@ -27,7 +27,7 @@ from sparsetd.solvers.compiled import law as asleep
 from sparsetd.solvers.compiled.compile import kernel, part
 from sparsetd.solvers.compiled.intrinsics import borrow, lanes, load, store, within
 from sparsetd.solvers.compiled.law import MARKS, MOVED, RHO, SINCE, F, L, P, Q, R, V, fetch_ahead, shrink
-from sparsetd.solvers.compiled.points import NEXT, NUMBERS, TRIAL, N, S, T, U, fixed_plan, inner, into_ball, plan
+from sparsetd.solvers.compiled.points import NEXT, NUMBERS, TRIAL, N, S, T, U, inner, into_ball
 from sparsetd.solvers.compiled.rules import WEIGHT, see_distance
 
 WORK = (*points.ROOM, 4, 0)  # the lengths of rows in the room for a step, and in what follows it
@@ -67,10 +67,10 @@ def _read(s, row, marks, kinds, drop, mark, times):
     for i in range(lo, hi):
         j = np.uint64(np.uint32(indices[i]))
         if line[j, marks.born] != generation:
-            asleep.renew(s, j, marks, generation)
+            asleep.renew(line, j, s.chain, marks, generation)
         v = load(line, j, V)
         if kinds.bent:
-            v = shrink(v, asleep.weigh(s, j, marks.front, kinds.own) * drop)
+            v = shrink(v, asleep.weigh(line, j, marks.front, kinds.own) * drop)
         total = total + values[i] * v
         if mark >= 0:
             line[j, mark] += times * values[i]
@@ -99,7 +99,7 @@ def _write_bent(s, row, ahead, marks, kinds, step, law):
         if ahead:
             fetch_ahead(line, indices, i, (marks.width + 4) // 8)
         j = np.uint64(np.uint32(indices[i]))
-        drop, mass, loss, closed, last = asleep.weighed(law, asleep.weigh(s, j, marks.front, kinds.own), kinds.own)
+        drop, mass, loss, closed, last = asleep.weighed(law, asleep.weigh(line, j, marks.front, kinds.own), kinds.own)
         v, move = load(line, j, V), values[i] * step
         gone = v * mass - np.sign(v) * loss if kinds.searched else asleep.gone_closed(v, closed, last)
         p = shrink(v, drop) - move
@@ -118,7 +118,7 @@ def _finish_row(s, row, mark, kinds, bound, law):
     line = s.line
     for i in range(lo, hi):
         j = np.uint64(np.uint32(indices[i]))
-        drop, mass, loss, _, _ = asleep.weighed(law, asleep.weigh(s, j, mark, kinds.own), kinds.own)
+        drop, mass, loss, _, _ = asleep.weighed(law, asleep.weigh(line, j, mark, kinds.own), kinds.own)
         v, total = load(line, j, V), load(line, j, R)
         if kinds.searched:
             fell = within(v, drop)
@@ -132,30 +132,22 @@ def _finish_row(s, row, mark, kinds, bound, law):
 
 
 @part
-def _measure(s, marks, phi, phi_next, t, rate, fresh, length, traced, gram):
+def _measure(s, marks, phi, about, fresh, traced, gram):
     """Γ of (φ, δ, e) from φ and ψ in the marks, which are cleared on the way: duplicate entries count once."""
-    line, faded, front, back, place = s.line, s.faded, marks.front, marks.back, marks.place
-    ff = fd = dd = fe = ge = ee = 0.0
-    other_ff = other_fd = other_dd = 0.0  # sums that take turns: one alone would wait for itself
-    for i in range(np.uint64(phi[2][t]), np.uint64(phi[2][t + 1])):
-        j = np.uint64(phi[1][i])
-        f, delta = line[j, front], line[j, front] - line[j, back]
-        ff, other_ff = other_ff + f * f, ff
-        fd, other_fd = other_fd + f * delta, fd
-        dd, other_dd = other_dd + delta * delta, dd
-        line[j, front] = line[j, back] = 0.0
-        if traced:
-            fe += phi[0][i] * faded[np.int64(line[j, place]) - 1]
-    for i in range(np.uint64(phi_next[2][t]), np.uint64(phi_next[2][t + 1 if rate != 0.0 else t])):
-        j = np.uint64(phi_next[1][i])
-        g, at = line[j, back], np.int64(line[j, place]) - 1
-        dd, other_dd = other_dd + g * g, dd
-        line[j, back] = 0.0
-        if traced and at >= 0:
-            ge += rate * phi_next[0][i] * faded[at]
+    t, length, rate = about
+    line, faded, front, back = s.line, s.faded, marks.front, marks.back
+    sums, ee = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0), 0.0
+    for q in range(2):
+        _, indices, lo, hi = _row(phi, s, length, q, t, rate)
+        for i in range(lo, hi):
+            j = np.uint64(np.uint32(indices[i]))
+            f, at = line[j, front], np.int64(line[j, marks.place]) - 1 if traced else -1
+            sums = points.gram_with(sums, f, f - line[j, back], faded[at] if at >= 0 else 0.0, traced)
+            line[j, front] = line[j, back] = 0.0
     for i in range(length if traced else 0):
         ee += faded[i] * faded[i]
-    points.write_gram(gram, (ff + other_ff, fd + other_fd, dd + other_dd, fe, fe - ge, ee), traced, fresh)
+    ff, fd, dd, fe, de, _ = sums  # the trace has entries that neither row names
+    points.write_gram(gram, (ff, fd, dd, fe, de, ee), traced, fresh)
 
 
 @part
@@ -277,7 +269,7 @@ def _follow(s, phi, about, k, vectors, origin, from_origin, fixed, room, gram, i
 def _awakened(s, past, j, how, here, law, out, i):
     """Write x and Σωx of coordinate j into line i of `out`."""
     (_, searched, own), marks = how, MARKS[how[0]]
-    weight = asleep.weigh(s, j, marks.front, own)
+    weight = asleep.weigh(s.line, j, marks.front, own)
     drop, gained, loss, closed, last = asleep.weighed(law, weight, own)
     older, v = 2 * np.int64(s.line[j, marks.born]), load(s.line, j, V)
     store(out, i, V, v * load(s.chain, older, 0))
@@ -351,9 +343,9 @@ def stepping(kinds):
 
     def stream(rule, rows, begin, s, past, work, origin, record, constants, every):
         s, past, rows, record = borrow(s, widths), borrow(past, 4), borrow(rows, 0), borrow(record, 0)
-        (G, room, gram, bound, from_origin), origin = borrow(work, WORK), borrow(origin, 0)
+        (G, room, gram, folded, bound, from_origin), origin = borrow(work, WORK), borrow(origin, 0)
         fixed, phi, k, counter = borrow(constants, 0), (rows.phi, rows.phi_next), len(constants.m) // 3, s.counter
-        length, old_discount, old_fresh, inverse = counter[asleep.TRACED], np.nan, np.nan, 0.0
+        length, chosen = counter[asleep.TRACED], (measured, kinds.trial, 2, kinds.traced, saddle)
         room[NUMBERS, :N] = 1.0  # where there is no vector, too
         empty = s.faded[:0]
         counter[asleep.FULL] = 0
@@ -367,20 +359,13 @@ def stepping(kinds):
             about = (t, length, rate)
             _products(s, past, phi, about, kinds, room)
             if sized:
-                _measure(s, marks, *phi, t, rate, fresh, length, kinds.traced, gram)
+                _measure(s, marks, phi, about, fresh, kinds.traced, gram)
                 twice = 2.0 * load(s.norms, asleep.ALONG, 0)
                 store(room, NUMBERS, N, load(s.norms, MOVED, 0) + twice + load(s.norms, asleep.ORIGIN, 0))
             if not points.products_in_range(record, room, reward, rate, fixed.limit):
                 return t
-            if rate != old_discount or fresh != old_fresh:
-                old_discount, old_fresh, inverse = rate, fresh, 1.0 / rate if rate > 0.0 else 0.0
-                points.fold(G, fixed.M, fixed.m, k, kinds.traced, rate, fresh)
-            steps = (step, step)
-            if measured:
-                chosen = (kinds.trial, 2, kinds.traced, saddle)  # of the types that dense rows pass: compiled once
-                steps = plan(rule, record, room, G, gram, reward, step, inverse, fixed, chosen)
-            else:
-                fixed_plan(room, G, reward, step, fixed.damping, 2, kinds.traced, saddle)
+            inverse = points.fold(G, folded, fixed, k, kinds.traced, rate, fresh)
+            steps = points.plan(rule, record, room, G, gram, reward, step, inverse, fixed, chosen)
             record[WEIGHT] += steps[0]
             if bent:
                 _step_bent(s, past, phi, about, kinds, step, room, bound)

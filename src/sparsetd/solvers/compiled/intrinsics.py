@@ -46,7 +46,7 @@ else:
     from numba.core import cgutils
 
     WORD, SHORT, DOUBLE = ir.IntType(64), ir.IntType(32), ir.DoubleType()
-    FOUR, FOUR_SHORT, BYTE = ir.VectorType(DOUBLE, 4), ir.VectorType(SHORT, 4), ir.IntType(8).as_pointer()
+    FOUR, FOUR_SHORT, BYTE = ir.VectorType(DOUBLE, 4), ir.VectorType(SHORT, 4), ir.IntType(8)
     FLAGS = ("contract", "nsz")
 
     class Lanes(types.Type):
@@ -115,12 +115,13 @@ else:
     _unary(np.ceil, lambda builder, a: _call(builder, "ceil", a))
     _unary(np.sign, _sign)
 
-    def _address(context, builder, kind, array, j, s):
-        """The address of the number [j, s] of a C-contiguous array of doubles."""
+    def _pointer(context, builder, what, kind, array, j, s):
+        """A pointer to what begins at the number [j, s] of a C-contiguous array of doubles."""
         view = context.make_array(kind)(context, builder, array)
         row = builder.zext(j, WORD) if j.type.width < 64 else j
         offset = builder.mul(row, cgutils.unpack_tuple(builder, view.strides)[0])
-        return builder.add(builder.ptrtoint(view.data, WORD), builder.add(offset, builder.shl(s, WORD(3))))
+        offset = builder.add(offset, builder.shl(s, WORD(3)))
+        return builder.inttoptr(builder.add(builder.ptrtoint(view.data, WORD), offset), what.as_pointer())
 
     def _lent(context, builder, kind, value, width):
         """An array without its owner, or a tuple in which every array is without one."""
@@ -160,10 +161,10 @@ else:
         rows of a step, and from the second they come in time."""
 
         def codegen(context, builder, signature, args):
-            address = _address(context, builder, signature.args[0], *args)
-            kind = ir.FunctionType(ir.VoidType(), [BYTE, SHORT, SHORT, SHORT])
+            address = _pointer(context, builder, BYTE, signature.args[0], *args)
+            kind = ir.FunctionType(ir.VoidType(), [BYTE.as_pointer(), SHORT, SHORT, SHORT])
             hint = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-            builder.call(hint, [builder.inttoptr(address, BYTE), SHORT(0), SHORT(2), SHORT(1)])
+            builder.call(hint, [address, SHORT(0), SHORT(2), SHORT(1)])
             return context.get_dummy_value()
 
         return types.void(array, j, types.int64), codegen
@@ -182,8 +183,7 @@ else:
         """array[j, s : s + 4]."""
 
         def codegen(context, builder, signature, args):
-            address = _address(context, builder, signature.args[0], *args)
-            return builder.load(builder.inttoptr(address, FOUR.as_pointer()), align=8)
+            return builder.load(_pointer(context, builder, FOUR, signature.args[0], *args), align=8)
 
         return FOUR_LANES(array, j, types.int64), codegen
 
@@ -192,8 +192,7 @@ else:
         """array[j, s : s + 4] = value."""
 
         def codegen(context, builder, signature, args):
-            address = _address(context, builder, signature.args[0], *args[:3])
-            builder.store(args[3], builder.inttoptr(address, FOUR.as_pointer()), align=8)
+            builder.store(args[3], _pointer(context, builder, FOUR, signature.args[0], *args[:3]), align=8)
             return context.get_dummy_value()
 
         return types.void(array, j, types.int64, value), codegen

@@ -89,9 +89,9 @@ def gone_closed(v, closed, last):
 
 
 @part
-def weigh(s, j, mark, own):
+def weigh(line, j, mark, own):
     """The factor of ρ of coordinate j: 1, unless the feature has a penalty of its own."""
-    return 1.0 + s.line[j, mark] if own else 1.0
+    return 1.0 + line[j, mark] if own else 1.0
 
 
 @part
@@ -121,13 +121,13 @@ def law_of(s, since):
 
 
 @part
-def renew(s, j, marks, generation):
-    """Bring a line from its generation to the current one."""
-    older, v = 2 * np.int64(s.line[j, marks.born]), load(s.line, j, V)
+def renew(line, j, chain, marks, generation):
+    """Bring line j from its generation to the current one."""
+    older, v = 2 * np.int64(line[j, marks.born]), load(line, j, V)
     if marks.width > R:
-        store(s.line, j, R, load(s.line, j, R) + v * load(s.chain, older + 1, 0))
-    store(s.line, j, V, v * load(s.chain, older, 0))
-    s.line[j, marks.born] = generation
+        store(line, j, R, load(line, j, R) + v * load(chain, older + 1, 0))
+    store(line, j, V, v * load(chain, older, 0))
+    line[j, marks.born] = generation
 
 
 @piece
@@ -204,14 +204,11 @@ def scatter(out, names, values):
 @part
 def _place_row(of, names, n, rows, t, room, at):
     """The places of row t, written from `at` on; returns how many places are taken."""
-    indices, indptr, found = rows[1], rows[2], np.int32(1)
+    indices, indptr = rows[1], rows[2]
     lo, hi, first, begin = np.uint64(indptr[t]), np.uint64(indptr[t + 1]), np.uint64(indptr[0]), np.uint64(at)
     for i in range(lo, hi):
         if len(of) > NEAR:
             fetch_ahead(of, indices, i, 1)
-        place = of[np.uint32(indices[i]), 0]
-        room[i - first + begin], found = place - np.int32(1), min(found, place)
-    for i in range(lo, hi if found == 0 else lo):
         j = np.uint32(indices[i])
         if of[j, 0] == 0:
             names[n] = j

@@ -25,7 +25,7 @@ U, TRIED, GRADIENT, NEXT, TRIAL, NUMBERS = range(6)
 S, T, N = 0, 4, 8
 # The Gram matrix of (φ, δ, e): φφ, φδ, δδ, φe, δe, ee.
 FF, FD, DD, FE, DE, EE = range(6)
-ROOM = (7, 12, 0)  # the lengths of rows in the room for a step (`solvers.state`)
+ROOM = (7, 12, 0, 0)  # the lengths of rows in the room for a step (`solvers.state`)
 
 
 class Stream(NamedTuple):
@@ -55,9 +55,15 @@ class Constants(NamedTuple):
 
 
 @part
-def fold(G, M, m, k, traced, discount, fresh):
-    """A_t = D G Dᵀ and b_t = r D g (the last column): γ goes into G, and c too where e is cφ_t."""
-    first = 2 - k
+def fold(G, folded, fixed, k, traced, discount, fresh):
+    """A_t = D G Dᵀ and b_t = r D g (the last column): γ goes into G, and c too where e is cφ_t. Returns 1/γ, or 0.
+
+    `folded` are γ, c and 1/γ of the row before: where they are the same again, nothing is to be done.
+    """
+    if discount == folded[0] and fresh == folded[1]:
+        return folded[2]
+    folded[0], folded[1], folded[2] = discount, fresh, 1.0 / discount if discount > 0.0 else 0.0
+    first, M, m = 2 - k, fixed.M, fixed.m
     for b in range(k):
         for i in range(3):
             row, left = 3 * (first + b) + i, discount if i == 1 else 1.0
@@ -72,6 +78,7 @@ def fold(G, M, m, k, traced, discount, fresh):
         for b in range(first, 2):
             for row in range(6):
                 G[row, 3 * b] += fresh * G[row, 3 * b + 2]
+    return folded[2]
 
 
 @part
@@ -115,15 +122,6 @@ def square(c, b, gram, inverse):
     along, e = c[b] + other, c[8 + b]
     total = along * along * gram[FF] - 2.0 * along * other * gram[FD] + other * other * gram[DD]
     return total + 2.0 * e * (along * gram[FE] - other * gram[DE]) + e * e * gram[EE]
-
-
-@part
-def squares(c, first, gram, inverse):
-    """‖c·D‖² of the vectors first and second of x, or of y."""
-    total = 0.0
-    for b in range(first, first // 2 * 2 + 2):
-        total += square(c, b, gram, inverse)
-    return max(total, 0.0)
 
 
 @part
@@ -209,8 +207,7 @@ def norms(room, damping, first, saddle, gram, inverse):
     """‖g_x‖² and ‖g_y‖² at the trial point (or at v, whose factor is 1)."""
     nx = ny = 0.0
     for b in range(first, 4 if saddle else 2):
-        share = damping[b] * room[NUMBERS, T + b]
-        total = max(size(room, GRADIENT, share, b, gram, inverse), 0.0)
+        total = size(room, GRADIENT, damping[b] * room[NUMBERS, T + b], b, gram, inverse)
         if b < 2:
             nx += total
         else:
@@ -219,22 +216,41 @@ def norms(room, damping, first, saddle, gram, inverse):
 
 
 @part
+def look(room, at, G, gram, reward, inverse, fixed, kinds):
+    """Form the gradient at the point whose products are in row `at`, of v in row U; returns ‖g_x‖² and ‖g_y‖²."""
+    _, _, k, traced, saddle = kinds
+    for b in range(4 if at == U else 0):
+        room[NUMBERS, T + b] = 1.0
+    gradient(G, reward, room[at], room[GRADIENT], 2 - k, 3 if traced else 2, saddle)
+    return norms(room, fixed.damping, 2 - k, saddle, gram, inverse)
+
+
+@part
+def first_look(rule, record, room, G, gram, reward, alpha, inverse, fixed, kinds):
+    """Look at v, and take note of the row; returns ‖g_x‖², ‖g_y‖² and the steps of x and y that follow from them."""
+    nx, ny = look(room, U, G, gram, reward, inverse, fixed, kinds)
+    see(record, ny if kinds[4] else nx, fixed.norm * row_size(gram) + max(fixed.damping[0], fixed.damping[1]))
+    return nx, ny, steps(rule, record, alpha, nx, ny)
+
+
+@part
 def plan(rule, record, room, G, gram, reward, alpha, inverse, fixed, kinds):
-    """One step of a rule that looks at gradients; leaves the next point and the averaged one in `room`, returns (α, β).
+    """One step; leaves the next point and the averaged one in `room`, returns (α, β).
 
     room[U] and room[NUMBERS, N:] are the products and squares of v. The next point is that before the ridge's prox and
     the projections, which a pass applies; the averaged one is complete. Places that nothing is written to stay zero.
-    `kinds` are whether there is a trial point, the blocks of x, whether there are traces and a dual.
+    `kinds` are whether the rule looks at gradients (without that there is no trial point), whether there is a trial
+    point, the blocks of x, whether there are traces and a dual.
     """
-    trial, k, traced, saddle = kinds
+    measured, trial, k, traced, saddle = kinds
     first, width, last, damping, l2 = 2 - k, 3 if traced else 2, 4 if saddle else 2, fixed.damping, fixed.l2
     numbers = room[NUMBERS]
-    for b in range(4):
-        numbers[T + b] = 1.0
-    gradient(G, reward, room[U], room[GRADIENT], first, width, saddle)
-    nx, ny = norms(room, damping, first, saddle, gram, inverse)
-    see(record, ny if saddle else nx, fixed.norm * row_size(gram) + max(damping[0], damping[1]))
-    alpha, beta = steps(rule, record, alpha, nx, ny)
+    if not measured:
+        gradient(G, reward, room[U], room[NEXT], first, width, saddle, -alpha)
+        for b in range(first, last):
+            numbers[S + b] = 1.0 - alpha * damping[b]
+        return alpha, alpha
+    nx, ny, (alpha, beta) = first_look(rule, record, room, G, gram, reward, alpha, inverse, fixed, kinds)
     if trial:
         for b in range(first, last):
             step = alpha if b < 2 else beta
@@ -263,12 +279,3 @@ def plan(rule, record, room, G, gram, reward, alpha, inverse, fixed, kinds):
         for i in range(b, 12, 4):
             room[NEXT, i] = -step * room[GRADIENT, i]
     return alpha, beta
-
-
-@part
-def fixed_plan(room, G, reward, alpha, damping, k, traced, saddle):
-    """`plan` for a step set by hand, without a trial point: nothing is measured."""
-    first, width = 2 - k, 3 if traced else 2
-    gradient(G, reward, room[U], room[NEXT], first, width, saddle, -alpha)
-    for b in range(first, 4 if saddle else 2):
-        room[NUMBERS, S + b] = 1.0 - alpha * damping[b]

@@ -73,7 +73,7 @@ def observe_sparse(moments: Array, phi: Any, looked: Array, row: Array) -> None:
 
 
 @dataclass
-class Units:
+class FoundUnits:
     """The moments seen so far and the units in use: none of them while `scale` is None; `constant` < 0 without c."""
 
     moments: Array
@@ -100,7 +100,7 @@ class Units:
     def until_due(self, t: int) -> int:
         return max(FIRST, 1 << t.bit_length()) - t
 
-    def found(self, sparse: bool, absolute: bool) -> Units | None:
+    def found(self, sparse: bool, absolute: bool) -> FoundUnits | None:
         """Better units than those in use, or None. `absolute`: a common size of all columns counts as well."""
         count, seen = self.moments[COUNT], self.moments[COUNT] > 0
         scale = np.sqrt(np.divide(self.moments[SQUARES], count, out=np.ones(len(count)), where=seen))
@@ -111,7 +111,7 @@ class Units:
         if not (uneven or shift.any() or self.scale is not None):
             return None
         scale[~seen] = np.exp(np.mean(np.log(scale[seen])))
-        new = Units(self.moments, self.rows, scale, shift, constant)
+        new = FoundUnits(self.moments, self.rows, scale, shift, constant)
         return new if new.differs(self, CHANGED, MOVED) else None
 
     def _centre(self, scale: Array) -> tuple[int, Array]:
@@ -127,7 +127,7 @@ class Units:
         scale[off], shift[off] = deviation[off], mean[off]
         return int(ones[0]), shift
 
-    def differs(self, other: Units, factor: float, deviations: float) -> bool:
+    def differs(self, other: FoundUnits, factor: float, deviations: float) -> bool:
         """Whether a size differs by more than this factor, or a mean by more than so many standard deviations."""
         if self.scale is None or other.scale is None or self.constant != other.constant:
             return True
@@ -136,11 +136,6 @@ class Units:
         moved = np.abs(self.shift - other.shift) > deviations * self.scale  # type: ignore[operator]
         return bool(np.any(ratio > np.log(factor)) or moved.any())
 
-    def columns(self, at: slice) -> Units:
-        """The units of some features; none of these may be centred."""
-        scale, shift = (None if v is None else v[at] for v in (self.scale, self.shift))
-        return Units(self.moments[:, at], self.rows, scale, shift)
-
     # --- the map ----------------------------------------------------------------------------------------------------
 
     def rows_in(self, phi: Any) -> Any:
@@ -148,10 +143,8 @@ class Units:
         if self.scale is None or self.shift is None:
             return phi
         if not isinstance(phi, np.ndarray):
-            lo, hi = phi.indptr[0], phi.indptr[-1]
-            indices = phi.indices[lo:hi]
-            values = phi.values[lo:hi]
-            return type(phi)(values / self.scale[indices], np.ascontiguousarray(indices), phi.indptr - lo)
+            phi = phi.alone()
+            return phi._replace(values=phi.values / self.scale[phi.indices])
         kind = phi.dtype
         if self.constant >= 0:
             phi = phi - phi[:, self.constant, None] * self.shift.astype(kind)
@@ -168,8 +161,6 @@ class Units:
 
     def coefficients_in(self, x: Array) -> Array:
         """The inverse of `coefficients`."""
-        if self.scale is None or self.shift is None:
-            return x
         out = x * self.scale
         if self.constant >= 0:
             out[:, self.constant] += x @ self.shift
