@@ -34,6 +34,7 @@ from sparsetd import (
 )
 from sparsetd.estimators import PFGTD, RDATD, model_file
 from sparsetd.features import Fourier, RBFGrid, TileCoding
+from sparsetd.solvers.found_units import FoundUnits
 from sparsetd.storage import container
 from sparsetd.storage.container import CorruptFileError
 
@@ -162,6 +163,19 @@ def test_a_stream_goes_on_learning_from_a_file(model, kind, tmp_path):
     model_file.save(begun, tmp_path / "small", learning=False)
     with pytest.raises(ValueError, match="holds no solver state"):
         model_file.load(tmp_path / "small").partial_fit(X, y)
+
+
+def test_a_file_of_version_0_3_0_has_another_name_for_the_units_of_a_stream(tmp_path):
+    X, y = data()
+    model = TDC().partial_fit(X * [1.0, 0.01, 1.0, 1.0], y)
+    assert model._state.units.scale is not None
+    FoundUnits.__name__ = "Units"
+    try:
+        model_file.save(model, tmp_path / "m")
+    finally:
+        FoundUnits.__name__ = "FoundUnits"
+    back = model_file.load(tmp_path / "m").partial_fit(X, y)
+    np.testing.assert_array_equal(back.coef_, model.partial_fit(X, y).coef_)
 
 
 @pytest.mark.parametrize("change", ["x", "record", "totals", "kind", "more", "trace"])

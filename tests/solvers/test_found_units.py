@@ -1,4 +1,4 @@
-"""Units that a stream finds: the plain rule on rows in those units, whatever the rows came in."""
+"""FoundUnits that a stream finds: the plain rule on rows in those units, whatever the rows came in."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sparsetd import ROTD, TDC, TDRC, operators, penalties, solvers
 from sparsetd.estimators import GTD, ROTDLasso
 from sparsetd.problems import random_mdp
 from sparsetd.solvers.compiled.rules import GX, REACH
-from sparsetd.solvers.units import FIRST, Units
+from sparsetd.solvers.found_units import FIRST, FoundUnits
 from sparsetd.storage.cache import Checkpoint
 from sparsetd.system import Batch
 
@@ -173,7 +173,7 @@ def test_bad_columns_learn_nearly_as_well_as_standardised_ones(kind: Any) -> Non
 def test_coefficients_go_there_and_back() -> None:
     """θ of these units predicts on rows in these units what its image predicts on the rows as they came."""
     rng = np.random.default_rng(5)
-    units = Units(np.zeros((3, 4)), 0, np.array([2.0, 0.5, 10.0, 1.0]), np.array([3.0, -1.0, 0.2, 0.0]), 3)
+    units = FoundUnits(np.zeros((3, 4)), 0, np.array([2.0, 0.5, 10.0, 1.0]), np.array([3.0, -1.0, 0.2, 0.0]), 3)
     x, rows = rng.normal(size=(2, 4)), np.append(rng.normal(size=(6, 3)), np.ones((6, 1)), axis=1)
     np.testing.assert_allclose(rows @ units.coefficients(x).T, units.rows_in(rows) @ x.T)
     np.testing.assert_allclose(units.coefficients_in(units.coefficients(x)), x)
