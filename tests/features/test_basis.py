@@ -57,6 +57,14 @@ def test_units_and_monotone_changes_of_a_column_change_only_the_raw_column() -> 
     np.testing.assert_allclose(one[:, kept], two[:, kept], atol=1e-9)
 
 
+@pytest.mark.parametrize("unit", [1e-6, 1e-3, 0.1, 10.0, 1e5])
+def test_rounding_in_another_unit_changes_no_score(unit: float) -> None:
+    """With 1,001 rows every 200th quantile is the value of a row: rounding must not move it past that row."""
+    X = rows(1001)
+    one, other = Basis().fit(X).transform(X), Basis().fit(unit * X).transform(unit * X)
+    np.testing.assert_allclose(one[:, 4:], other[:, 4:], atol=1e-9)
+
+
 @pytest.mark.parametrize("room", [0, 7, 40, 160])
 def test_the_most_promising_columns_come_first_where_not_all_find_room(room: int) -> None:
     X = np.random.default_rng(1).normal(size=(80, 12))

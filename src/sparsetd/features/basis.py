@@ -330,6 +330,7 @@ def _points(column: Array) -> tuple[Array, Array]:
     ordered = np.sort(column)
     values = np.unique(ordered)
     if len(values) > N_QUANTILES:
-        values = np.unique(np.quantile(ordered, np.linspace(0, 1, N_QUANTILES + 1)))
+        # Values of rows: one between two rows would be counted on either side of a row by rounding, hence by unit.
+        values = np.unique(np.quantile(ordered, np.linspace(0, 1, N_QUANTILES + 1), method="nearest"))
     below, upto = (np.searchsorted(ordered, values, side) for side in ("left", "right"))
     return values, np.clip(ndtri((below + upto) / (2 * len(ordered))), -BOUND, BOUND)
