@@ -14,7 +14,7 @@ from scipy.stats import t as student
 from benchmarks.trust.families import systems_build
 from benchmarks.trust.families.system import draw
 from benchmarks.trust.plain import start_value
-from sparsetd.evaluation import compare, evaluate, reading
+from sparsetd.evaluation import compare, evaluate, first_reading, reading
 from sparsetd.evaluation.reading import Settings, open_log
 from sparsetd.logs import Transitions
 
@@ -86,6 +86,17 @@ def test_of_plausible_ridges_one_is_taken_that_determines_the_value() -> None:
     assert low < found.truth < high
     assert high - low < 10
     assert weak.severity != "red"
+
+
+@pytest.mark.parametrize(("error", "lam"), [(1.9, 0.1), (2.1, 1.0)])
+def test_a_stronger_ridge_is_taken_only_where_the_weak_one_leaves_the_value_open(
+    monkeypatch: pytest.MonkeyPatch, error: float, lam: float
+) -> None:
+    """The weak ridge has the least loss, and an interval `error` times as long as the strong one's."""
+    shares = np.where(np.isin(first_reading.LAMBDAS, (1.0, 0.1)), 0.5, 0.0)
+    monkeypatch.setattr(first_reading, "shrunk", lambda *_: (0.1, shares))
+    monkeypatch.setattr(first_reading, "_fitted", lambda *given: (3.0, 1.0 if given[-1] == 1.0 else error))
+    assert first_reading._settled(None) == (lam, 0.0)
 
 
 def test_half_of_the_misses_are_left_to_the_choice_of_the_basis() -> None:

@@ -49,6 +49,7 @@ CENTRAL = float(ndtri(0.99))  # greatest score at which a shape is drawn: 1 % of
 FALSE = 0.3  # expected number of unimportant columns that count as important by chance
 NEVER = 100.0  # ridge in place of an infinite one, if another policy uses the functions
 PLAUSIBLE = 1 / 40  # a ridge might have been chosen instead if this share of the resampled logs chooses it
+OPEN = 2.0  # a ridge leaves the value open if a stronger one has an interval shorter than it by more than this factor
 MATTERS = 2.0  # a column matters if its importance is at least this many standard errors above 0
 
 WithError = Callable[[Array], tuple[Array, Array]]
@@ -104,18 +105,22 @@ class Built:
 
 
 def _settled(groups: shrinkage.Groups) -> tuple[float, float]:
-    """The λ with the shortest interval, from the one with the least loss upwards, and how far off its value may be.
+    """The λ with the least loss, or a stronger one if this leaves the value open; and how far off the value may be.
 
     That is the largest |v_λ − v| over the λ that might as well have been chosen. On unseen episodes a weak ridge may do
-    as well as a strong one and yet leave the value open: one episode then moves it without bound.
+    as well as a strong one and yet leave the value open: one episode then moves it without bound. An interval that is
+    only somewhat shorter is no reason for the stronger one, because its bias is known no better than the weak one's
+    value.
     """
     least, shares = shrunk(groups)
     near = [other for other, share in zip(LAMBDAS, shares, strict=True) if share >= PLAUSIBLE or other == least]
     found = [_fitted(groups, lam) for lam in near]
     moves = [max(abs(value - other) for other, _ in found) for value, _ in found]
     lengths = [move + 2 * error for move, (_, error) in zip(moves, found, strict=True)]
-    best = int(np.argmin(lengths[: near.index(least) + 1]))  # the largest λ among equals
-    return near[best], moves[best]
+    at = near.index(least)
+    shortest = int(np.argmin(lengths[: at + 1]))
+    settled = shortest if lengths[at] > OPEN * lengths[shortest] else at
+    return near[settled], moves[settled]
 
 
 def _fitted(groups: shrinkage.Groups, lam: float) -> tuple[float, float]:

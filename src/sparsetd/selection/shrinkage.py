@@ -17,9 +17,9 @@ nearly flat.
 An interval that takes λ as given is too narrow where another λ might as well have been chosen and gives another value.
 So the choice is repeated on resampled logs (`shrunk`). The value may be off by the largest |v_λ − v| over the λ that
 these choose, and the interval has to cover all the same (`widening`). A stronger one of them is taken if its interval
-is shorter, because held-out losses do not see how well a value is determined. In some logs the best λ is not among
-them: half of the misses that an interval may have are kept for that, and half for sampling (`OF_SAMPLING`; Berger and
-Boos, 1994).
+is less than half as long, because held-out losses do not see how well a value is determined. In some logs the best λ is
+not among them: half of the misses that an interval may have are kept for that, and half for sampling (`OF_SAMPLING`;
+Berger and Boos, 1994).
 """
 
 from __future__ import annotations
