@@ -53,21 +53,20 @@ def example(args: Namespace) -> Outcome:
 
     examples:
       sparsetd example icu-sepsis --out icu.parquet
-      sparsetd evaluate icu.parquet --target target_prob --report icu.html
+      sparsetd evaluate icu.parquet --target target_prob --gamma 1 --report icu.html
     """
     from sparsetd.problems.icu_sepsis import ICUSepsis
 
     check_output(args.out, ".parquet", ".csv", ".npz")
-    problem = ICUSepsis.load(gamma=0.99)
+    problem = ICUSepsis.load(gamma=1.0)
     policy = problem.policy(args.target)
     say(f"treating {args.episodes:,} patients")
     log = problem.log(args.episodes, policy, np.random.default_rng(args.random_state), n_noise=args.noise)
     write_log(log, Path(args.out))
     truth = problem.exact_value(policy)
-    text = (
-        f"{len(log):,} transitions of {log.n_episodes:,} patients; true value of the target {truth:.4f} at gamma 0.99"
-    )
-    data = {"log": args.out, "n_rows": len(log), "n_episodes": log.n_episodes, "true_value": truth, "gamma": 0.99}
+    counts = f"{len(log):,} transitions of {log.n_episodes:,} patients"
+    text = f"{counts}; true value of the target {truth:.4f}, its survival rate (--gamma 1)"
+    data = {"log": args.out, "n_rows": len(log), "n_episodes": log.n_episodes, "true_value": truth, "gamma": 1.0}
     return f"{text}\nlog: {args.out}", data
 
 
