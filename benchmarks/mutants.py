@@ -101,7 +101,7 @@ MUTANTS = (
     ),
     Mutant(CHECKS, "lambda v: 0.0 <= v < np.inf", "lambda v: -2.0 <= v < np.inf"),
     Mutant(CHECKS, "self.phi[first + 1 : stop + 1]", "self.phi[first:stop]"),
-    Mutant(CHECKS, "one = np.ones((phi.shape[0], 1)", "one = np.zeros((phi.shape[0], 1)"),
+    Mutant(CHECKS, "beside(phi, np.ones((phi.shape[0], 1)", "beside(phi, np.zeros((phi.shape[0], 1)"),
     Mutant(CHECKS, "return dense(rows, phi.dtype)", "return abs(dense(rows, phi.dtype))"),
     # What each method keeps by itself.
     Mutant(KEPT, "whole = len(batch) // BLOCK * BLOCK", "whole = len(batch)", "tests/solvers/test_rows.py"),
@@ -202,8 +202,8 @@ MUTANTS = (
     # Selection.
     Mutant(
         "selection/intervals.py",
-        "reach = student.ppf(0.5 + level / 2, freedom)",
-        "reach = student.ppf(level, freedom)",
+        "reach = stdtrit(freedom, 0.5 + level / 2)",
+        "reach = stdtrit(freedom, level)",
         STABLE,
     ),
     Mutant(

@@ -38,7 +38,7 @@ from sparsetd.features.basis import Basis as RankBasis
 from sparsetd.logs import suspicions
 from sparsetd.selection import SparseTDSelect, shrinkage
 from sparsetd.selection.moments import Moments, in_other_units, in_units
-from sparsetd.selection.shrinkage import LAMBDAS, losses, ridged, ridged_without, shrunk, widening
+from sparsetd.selection.shrinkage import LAMBDAS, ROUNDING, losses, ridged, ridged_without, shrunk, widening
 from sparsetd.solvers.saddle import Units
 from sparsetd.system import Array
 
@@ -361,10 +361,11 @@ def columns_of(log: Opened, basis: Basis, level: float) -> tuple[Column, ...]:
     size = explained if explained > 0 else float(found[1].mean()) or 1.0
     mean, error = rise.mean(axis=1) / abs(size), rise.std(axis=1, ddof=1) / np.sqrt(rise.shape[1]) / abs(size)
     bound = max(MATTERS, float(student.isf(FALSE / max(built.n_raw, 2), rise.shape[1] - 1)))
+    sure = mean > np.maximum(bound * error, ROUNDING)  # a copy of another column rises by rounding alone
     with_error = _with_error(theta, groups, lam, np.append(basis.units.scale, 1.0), level)
     columns = [
         Column(
-            str(log.names[j]), float(mean[i]), float(error[i]), bool(mean[i] > bound * error[i]), bool(np.isinf(lam)),
+            str(log.names[j]), float(mean[i]), float(error[i]), bool(sure[i]), bool(np.isinf(lam)),
             *_weight(made, j, with_error), _shape(made, j, with_error), int(j),
         )
         for i, j in enumerate(shown)
