@@ -139,7 +139,7 @@ def test_a_programme_with_a_clock_is_not_taken_for_a_time_limit():
     with_clock, without_one = (
         {c.code: c.severity for c in evaluate(programme(clock), **PLAIN).warnings} for clock in (True, False)
     )
-    assert (with_clock.get(code), without_one.get(code)) == ("amber", "red")
+    assert (with_clock.get(code), without_one.get(code)) == ("note", "red")
 
 
 def test_every_answer_says_what_the_policy_does():

@@ -350,14 +350,14 @@ def timeouts_marked_as_terminals(e: Judged) -> Finding:
     """A time limit is logged as an end."""
     if (found := _suspected(e, suspicions.timeouts_marked_as_terminals)) is None:
         return None
-    several, clock = len(np.unique(np.diff(e.log._bounds()))) > 1, has_clock(e.log)
+    if clock := has_clock(e.log):
+        return "note", {**found[1], "told": f" The column {clock} tells the end in advance, as in a programme."}
+    several = len(np.unique(np.diff(e.log._bounds()))) > 1
     told = (
         " If they truly end there, a column must count the steps, as `sparsetd prepare --keep time` makes one: what is "
         "left to gain depends on it."
     )
-    if clock:
-        told = f" The column {clock} tells the end in advance, as in a programme of fixed length."
-    return "red" if several and not clock else "amber", {**found[1], "told": told}
+    return "red" if several else "amber", {**found[1], "told": told}
 
 
 @rule
