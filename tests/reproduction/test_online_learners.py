@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from control.test_acting import Chain, one_hot
 
 from reproduction.online_learners import GreedyGQ, GreedyROGQ
 from sparsetd.control import EstimatorLearner, Rule, Step, online
@@ -156,23 +157,6 @@ def test_rogq_equals_its_estimator_on_an_online_stream(lam):
     assert slow.estimator.coef_last_ == pytest.approx(fast.x[1].ravel(), rel=1e-9, abs=1e-12)
     assert slow.estimator.coef_ == pytest.approx(fast.theta.ravel(), rel=1e-9, abs=1e-12)
     assert np.any(fast.theta)
-
-
-class Chain:
-    """Four states in a row; action 1 moves right, action 0 left; leaving on the right pays 1, on the left 0."""
-
-    def reset(self, **_):
-        self.state = 1
-        return np.array([1]), {}
-
-    def step(self, action):
-        self.state += 1 if action == 1 else -1
-        done = self.state in (-1, 4)
-        return np.array([self.state]), float(self.state == 4), done, False, {}
-
-
-def one_hot(observation):
-    return np.eye(6)[int(observation[0]) + 1]
 
 
 @pytest.mark.parametrize("lam", [0.0, 0.4, 0.9])
